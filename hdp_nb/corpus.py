@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_INT32', 'BUNDLED', 'as_rng', 'Corpus', 'as_corpus', 'atomic_write', 'read_ldac', 'read_uci', 'read_text',
-           'load_corpus']
+           'load_corpus', 'make_bars', 'make_five_topics', 'make_hdp']
 
 # %% ../nbs/00_corpus.ipynb #e0bca2e1
 import gzip
@@ -397,8 +397,10 @@ def _finish(x, offsets, words, name):
 # %% ../nbs/00_corpus.ipynb #18872f20
 def _check_counts(X):
     "`X` as a sparse CSR array of int64 counts with sorted indices."
-    X = check_array(X, accept_sparse="csr", input_name="X", ensure_min_samples=1, ensure_min_features=1)
-    X = sp.csr_array(X)
+    try:
+        X = sp.csr_array(check_array(X, accept_sparse="csr", input_name="X"))
+    except ValueError as e:
+        raise ValueError(f"{e} X must be a table of whole counts, one row per document and one column per word.") from None
     if not X.has_sorted_indices:
         X = X.sorted_indices()
     bad = (X.data < 0) | (X.data != np.trunc(X.data))
@@ -841,3 +843,143 @@ def load_corpus(name_or_path, *, format=None, vocab=None, **options):
         return {"ldac": read_ldac, "uci": read_uci}[format](path, vocab)
     with _reading(path, "corpus .npz"):
         return _load_npz(path, None if vocab is None else _read_vocab(vocab, path))
+
+# %% ../nbs/00_corpus.ipynb #b5019205
+def _draw_tokens(rng, pi, phi, lengths):
+    "Components z and words x of all tokens, document after document."
+    ends, z_cdf, x_cdf = np.repeat(np.arange(len(lengths)), lengths), np.cumsum(pi, 1), np.cumsum(phi, 1)
+    z, x = np.empty(len(ends), np.int32), np.empty(len(ends), np.int32)
+    for j, (a, b) in enumerate(itertools.pairwise(np.append(0, np.cumsum(lengths)))):
+        z[a:b] = _invert(z_cdf[j], rng.random(b - a))
+    for k in range(len(phi)):
+        x[z == k] = _invert(x_cdf[k], rng.random(np.count_nonzero(z == k)))
+    return z, x
+
+def _invert(cdf, u):
+    "Values of a discrete variable from uniform numbers: the first index whose cumulative probability exceeds u."
+    return np.searchsorted(cdf / cdf[-1], u, side="right")
+
+# %% ../nbs/00_corpus.ipynb #211311a5
+def make_bars(n_docs=2000, doc_len=250, grid=10, n_test=0, concentration=1.0, random_state=None):
+    """Documents over the pixels of a grid, topics the rows and columns (Bryant & Sudderth 2012, section 4.1).
+
+    Parameters
+    ----------
+    n_docs, doc_len : int
+        Number of documents, and of tokens in each.
+    grid : int
+        Side of the picture: `grid**2` words and `2 * grid` topics.
+    n_test : int
+        Number of further documents, returned as `truth.test` (the paper has 200).
+    concentration : float
+        A document's topic weights are Dirichlet with this total mass; large values mix all bars evenly.
+    random_state : None, int or Generator
+        See `as_rng`.
+
+    Returns
+    -------
+    corpus : Corpus
+    truth : SimpleNamespace
+        `phi` (2 grid, grid**2), `pi` (n_docs, 2 grid), `z` (n_tokens,), `test` (Corpus of `n_test` documents or None).
+    """
+    _check_count(n_docs=n_docs, doc_len=doc_len, grid=grid, **({"n_test": n_test} if n_test != 0 else {}))
+    _check_positive(concentration=concentration)
+    rng = as_rng(random_state)
+    bars = np.eye(grid) / grid
+    phi = np.vstack([np.kron(bars, np.ones(grid)), np.kron(np.ones(grid), bars)])
+    pi = rng.dirichlet(np.full(2 * grid, concentration / (2 * grid)), size=n_docs + n_test)
+    z, x = _draw_tokens(rng, pi, phi, np.full(len(pi), doc_len))
+    every = Corpus(x, np.arange(len(pi) + 1) * doc_len, n_words=grid**2)
+    return every[:n_docs], SimpleNamespace(phi=phi, pi=pi[:n_docs], z=z[:n_docs * doc_len], test=every[n_docs:] if n_test else None)
+
+# %% ../nbs/00_corpus.ipynb #27ed97f0
+def make_five_topics(n_docs=100, doc_len=50, random_state=None):
+    """Wang & Blei's five topics over twelve words, two of them hard to tell apart (section 4.1, figure 3).
+
+    Parameters
+    ----------
+    n_docs, doc_len : int
+        Number of documents, and of tokens in each.
+    random_state : None, int or Generator
+        See `as_rng`.
+
+    Returns
+    -------
+    corpus : Corpus
+    truth : SimpleNamespace
+        `phi` (5, 12), `pi` (n_docs, 5) with at most two weights above 0 in each row, `z` (n_tokens,).
+
+    Notes
+    -----
+    The paper prints its topics as dots without numbers; the weights here keep every property that its text states.
+    """
+    _check_count(n_docs=n_docs, doc_len=doc_len)
+    rng = as_rng(random_state)
+    phi = np.array([[8, 1, *[10] * 7, 0, 0, 0], [1, 8, *[10] * 7, 0, 0, 0],
+                    [0] * 9 + [16, 3, 1], [0] * 9 + [1, 16, 3], [0] * 9 + [3, 1, 16]], float)
+    phi /= phi.sum(axis=1, keepdims=True)
+    share, pi = rng.random(n_docs), np.zeros((n_docs, 5))
+    np.add.at(pi, (np.arange(n_docs), rng.integers(5, size=n_docs)), share)
+    np.add.at(pi, (np.arange(n_docs), rng.integers(5, size=n_docs)), 1 - share)
+    z, x = _draw_tokens(rng, pi, phi, np.full(n_docs, doc_len))
+    return Corpus(x, np.arange(n_docs + 1) * doc_len, n_words=12), SimpleNamespace(phi=phi, pi=pi, z=z)
+
+# %% ../nbs/00_corpus.ipynb #48046097
+def make_hdp(n_docs=100, doc_len=100, n_words=50, gamma=1.0, alpha=1.0, eta=0.5, random_state=None):
+    """A draw from a hierarchical Dirichlet process mixture of categoricals, exact (Teh et al. 2006, equations 25 and 26).
+
+    Parameters
+    ----------
+    n_docs : int
+        Number of documents.
+    doc_len : int or sequence of int
+        Tokens in each document, or one number per document (0 makes an empty one).
+    n_words : int
+        Size of the vocabulary.
+    gamma, alpha : float
+        Concentration of the top level and of the documents.
+    eta : float
+        Dirichlet parameter of the topics.
+    random_state : None, int or Generator
+        See `as_rng`.
+
+    Returns
+    -------
+    corpus : Corpus
+    truth : SimpleNamespace
+        `phi` (K, n_words), `z` and `t` (n_tokens,): topic of each token and its table, counted from 0 in each document;
+        `k`: list of n_docs arrays, the dish of every table; `n_topics` K; `n_tables`; and gamma, alpha, eta.
+    """
+    _check_count(n_docs=n_docs, n_words=n_words)
+    _check_positive(gamma=gamma, alpha=alpha, eta=eta)
+    lengths = _int_array(np.full(n_docs, doc_len) if np.ndim(doc_len) == 0 else doc_len, "doc_len", np.int64)
+    if len(lengths) != n_docs:
+        raise ValueError(f"doc_len must be one number or one for each of {n_docs} documents, got {len(lengths)}")
+    rng = as_rng(random_state)
+    t, k, m_k = [], [], []
+    for n in lengths:
+        n_jt, k_jt = [], []
+        for _ in range(n):
+            t.append(_seat(rng, n_jt, alpha))
+            if len(n_jt) > len(k_jt):
+                k_jt.append(_seat(rng, m_k, gamma))
+        k.append(np.array(k_jt, np.int32))
+    phi = rng.dirichlet(np.full(n_words, eta), size=len(m_k))
+    t, doc = np.array(t, np.int32), np.repeat(np.arange(n_docs), lengths)
+    z = (np.concatenate(k)[t + np.append(0, np.cumsum([len(k_jt) for k_jt in k]))[doc]])
+    x = np.empty(len(z), np.int32)
+    for i in range(len(m_k)):
+        x[z == i] = _invert(np.cumsum(phi[i]), rng.random(np.count_nonzero(z == i)))
+    truth = SimpleNamespace(phi=phi, z=z, t=t, k=k, n_topics=len(m_k), n_tables=sum(m_k), gamma=gamma, alpha=alpha, eta=eta)
+    return Corpus(x, np.append(0, np.cumsum(lengths)), n_words=n_words), truth
+
+def _seat(rng, counts, concentration):
+    "One step of a Chinese restaurant process: choose a table, count the customer (in place), return the table."
+    u = rng.random() * (sum(counts) + concentration)
+    for i, n in enumerate(counts):
+        if u < n:
+            counts[i] += 1
+            return i
+        u -= n
+    counts.append(1)
+    return len(counts) - 1
