@@ -1,0 +1,28 @@
+"""What all tests share: the option --slow, draws of hypothesis that repeat, and where tools/ is."""
+import os
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
+
+# No deadline: the first example pays for numba's compiling.  In CI always the same examples.
+hypothesis.settings.register_profile("local", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_addoption(parser):
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--slow"):
+        for item in items:
+            if "slow" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+    # The longest first, so that no worker is left with them in the end.
+    items.sort(key=lambda item: "test_notebooks" not in item.nodeid)

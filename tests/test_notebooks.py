@@ -1,0 +1,74 @@
+"""Every notebook runs, prints what it says it prints, and is what the package and the README are made from."""
+import copy
+import re
+import shutil
+
+import pytest
+from nbclient.exceptions import CellExecutionError
+from nbdev.clean import clean_nb
+from notebooks import ROOT, execute, export, is_run, nbdev, notebooks, read
+
+NOTEBOOKS = [pytest.param(path, id=path.stem) for path in notebooks()]
+
+
+def shown(cell):
+    """What a reader sees under a cell: text as it is, of a picture only that there is one."""
+    seen = []
+    for output in cell.outputs:
+        if output.output_type == "stream":
+            if seen and seen[-1][0] == output.name:
+                output = {**output, "text": seen.pop()[1] + output.text}
+            seen.append((output["name"], output["text"]))
+        else:
+            data = output.get("data", {"error": output.get("ename")})
+            seen.append({kind: value if kind.startswith("text/") else "..." for kind, value in data.items()})
+    return seen
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS)
+def test_runs_and_gives_what_is_stored(path):
+    stored = read(path)
+    fresh = copy.deepcopy(stored)
+    try:
+        execute(fresh)
+    except CellExecutionError as error:
+        pytest.fail(re.sub(r"\x1b\[\d*m", "", str(error)), pytrace=False)
+    clean_nb(fresh)
+    for number, (old, new) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
+        if is_run(old):
+            assert shown(new) == shown(old), (
+                f"cell {number} gives something new; python tools/run.py notebooks {path.stem} stores it:\n{old.source}")
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS)
+def test_stores_neither_errors_nor_warnings(path):
+    for number, cell in enumerate(read(path).cells):
+        for output in cell.get("outputs", []):
+            assert output.output_type != "error" and output.get("name") != "stderr", f"cell {number}: {output}"
+
+
+@pytest.fixture(scope="module")
+def made_anew(tmp_path_factory):
+    """A copy of the repository with the notebooks cleaned, and all that is made from them made anew."""
+    copied = tmp_path_factory.mktemp("repository")
+    for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py"):
+        (copied / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, copied / name)
+    (copied / "nbs").mkdir()
+    for path in notebooks():
+        shutil.copy(path, copied / "nbs")
+    nbdev("nbdev-clean", root=copied)
+    export(root=copied)
+    return copied
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS)
+def test_is_clean(path, made_anew):
+    assert (made_anew / "nbs" / path.name).read_bytes() == path.read_bytes(), "python tools/run.py clean"
+
+
+@pytest.mark.parametrize("pattern", ["hdp_nb/*.py", "README.md", "nbs/images/index-*.png"])
+def test_what_is_made_from_the_notebooks_is_in_step(pattern, made_anew):
+    here, anew = ({path.relative_to(root): path.read_bytes() for path in root.glob(pattern)} for root in (ROOT, made_anew))
+    differing = sorted(str(path) for path in here.keys() | anew.keys() if here.get(path) != anew.get(path))
+    assert not differing, "python tools/run.py export"

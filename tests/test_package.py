@@ -1,0 +1,92 @@
+"""The package as its users get it: metadata that agrees, a wheel that stands on its own, a light import."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from configparser import ConfigParser
+from pathlib import Path
+
+import hdp_nb
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def settings():
+    config = ConfigParser(delimiters=["="])
+    config.read(ROOT / "settings.ini", encoding="utf-8")
+    return config["DEFAULT"]
+
+
+@pytest.fixture(scope="module")
+def pyproject():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def run(*command, **kwargs):
+    done = subprocess.run(command, capture_output=True, text=True, **kwargs)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_settings_and_pyproject_agree(settings, pyproject):
+    nbdev = pyproject["tool"]["nbdev"]
+    assert pyproject["project"]["name"] == settings["lib_name"] == "hdp_nb"
+    assert (nbdev["lib_path"], nbdev["nbs_path"]) == (settings["lib_path"], settings["nbs_path"])
+    assert settings["version"] == hdp_nb.__version__
+    # setup.py fills in from settings.ini what pyproject.toml declares dynamic: nothing is said twice.
+    assert set(pyproject["project"]) == {"name", "dynamic"}
+
+
+def test_pins_are_exact_and_within_the_ranges(settings):
+    pins = {}
+    for line in (ROOT / "tools" / "requirements-dev.txt").read_text().splitlines() + (
+            ROOT / "tools" / "requirements.txt").read_text().splitlines():
+        if line and line[0] not in "#-":
+            assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
+            name, version = line.lower().replace("_", "-").split("==")
+            assert name not in pins, f"{name} is pinned twice"
+            pins[name] = version
+    for requirement in map(Requirement, (settings["requirements"] + " " + settings["dev_requirements"]).split()):
+        assert pins[requirement.name.lower()] in requirement.specifier, str(requirement)
+
+
+def test_importing_needs_no_tool_and_no_pictures():
+    heavy = "matplotlib nbdev fastcore execnb IPython ipywidgets pytest hypothesis".split()
+    found = run(sys.executable, "-c", f"import sys, hdp_nb, hdp_nb.estimators; print({set(heavy)} & set(sys.modules))")
+    assert found.strip() == "set()"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """hdp_nb from its wheel, which is built from its source archive, in a folder far from the repository."""
+    where = tmp_path_factory.mktemp("wheel")
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).split("\0")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file() and not name.startswith(("nbs/", "tests/")):
+            (where / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, where / "source" / name)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(where / "dist"), str(where / "source"))
+    [wheel] = (where / "dist").glob("*.whl")
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(where / "site"), str(wheel))
+    return where
+
+
+def test_wheel_works_outside_the_repository(installed, settings):
+    code = ("import hdp_nb; from hdp_nb.corpus import load_corpus; "
+            "print(hdp_nb.__file__, hdp_nb.__version__, *[load_corpus(name).n_docs > 0 for name in "
+            "('sotu', 'kjv', 'alice', 'jargon')], sep='\\n')")
+    env = {**os.environ, "PYTHONPATH": str(installed / "site")}
+    file, version, *loaded = run(sys.executable, "-c", code, cwd=installed, env=env).split()
+    assert Path(file).is_relative_to(installed / "site") and version == settings["version"]
+    assert loaded == ["True"] * 4
+
+
+def test_wheel_brings_the_command_and_nothing_else(installed):
+    [folder] = (installed / "site").glob("hdp_nb-*.dist-info")
+    assert "hdp_nb = hdp_nb.cli:main" in (folder / "entry_points.txt").read_text()
+    assert {path.name for path in (installed / "site").iterdir()} == {"hdp_nb", folder.name, "bin"}

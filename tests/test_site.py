@@ -1,0 +1,152 @@
+"""Every page of the documentation, in a real browser."""
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urljoin
+
+import pytest
+from notebooks import ROOT, notebooks
+from playwright.sync_api import Error, sync_playwright
+
+# One worker builds the site once and drives one browser.
+pytestmark = pytest.mark.xdist_group("site")
+PAGES = [path.stem for path in notebooks()]
+SOURCE = "https://github.com/hdp-nb/hdp_nb"
+PROSE = """() => { const main = document.querySelector("main").cloneNode(true);
+    main.querySelectorAll("pre, code, .katex").forEach(node => node.remove()); return main.textContent; }"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site")
+    subprocess.run([sys.executable, ROOT / "tools" / "site" / "build.py", out], check=True)
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")]
+    with sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(
+                executable_path=next(filter(None, found), None),
+                args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"])
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip("needs Chromium (apt install chromium, or .venv/bin/playwright install chromium): "
+                        + str(error).splitlines()[0])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def tab(browser, site):
+    """A tab on the index page, and what happens in it that should not."""
+    tab = browser.new_page()
+    tab.faults = []
+    tab.on("console", lambda said: said.type in ("error", "warning") and tab.faults.append(said.text))
+    tab.on("pageerror", lambda error: tab.faults.append(str(error)))
+    tab.on("request", lambda request: request.url.startswith((site.as_uri(), "data:")) or tab.faults.append(request.url))
+    tab.goto((site / "index.html").as_uri())
+    yield tab
+    tab.close()
+
+
+def broken(link, page):
+    """Why a link (from the page at `page`) leads nowhere, or None. The network is left alone."""
+    target, _, anchor = unquote(urljoin(page, link)).partition("#")
+    if target.startswith(f"{SOURCE}/blob/main/"):
+        return None if (ROOT / target.split("/blob/main/")[1]).exists() else "no such file in the repository"
+    if not target.startswith("file:"):
+        return None if target.startswith("https://") else "neither a page nor https"
+    file = Path(target.removeprefix("file://"))
+    if not file.is_file():
+        return "no such page"
+    if anchor and f'id="{anchor}"' not in file.read_text(encoding="utf-8"):
+        return "no such place on the page"
+    return None
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_page(name, tab, site):
+    tab.goto((site / f"{name}.html").as_uri())
+    assert tab.faults == []
+    assert tab.locator(".katex-error").all_text_contents() == []
+    assert tab.locator(".math:not(:has(.katex))").count() == 0
+    assert re.findall(r".*(?:\$|\\[a-z(\[]|@(?:eq|fig|sec|tbl)-|\?\?|\]\(|#\|).*", tab.evaluate(PROSE)) == []
+
+    links = tab.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))")
+    assert {link: why for link in links if (why := broken(link, tab.url))} == {}
+    ids = tab.evaluate("[...document.querySelectorAll('[id]')].map(node => node.id)")
+    assert len(ids) == len(set(ids)), "an id stands twice"
+    for picture in tab.locator("main img").all():
+        assert picture.evaluate("img => img.complete && img.naturalWidth > 0")
+
+    for width in (360, 1280):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, f"too wide for {width} pixels"
+
+
+@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in sorted((ROOT / "hdp_nb").glob("[!_]*.py"))])
+def test_every_public_docstring_is_on_a_page(path, tab, site):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    public = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+              and not node.name.startswith("_") and ast.get_docstring(node)}
+    [page] = site.glob(f"[0-9]*_{path.stem}.html")
+    tab.goto(page.as_uri())
+    assert public <= {found.removeprefix("api.") for found in
+                      tab.evaluate("[...document.querySelectorAll('.api [id]')].map(node => node.id)")}
+
+
+def test_pages_follow_each_other_in_reading_order(tab):
+    read = ["index"]
+    while tab.locator("footer [rel=next]").count():
+        tab.locator("footer [rel=next]").click()
+        read.append(Path(tab.url).stem)
+    assert read == PAGES
+    assert tab.locator("#pages a").count() == len(PAGES)
+
+
+def test_search(tab):
+    tab.keyboard.press("/")
+    tab.keyboard.type("categorical draw")
+    hit = tab.locator("#hits a", has_text="sample_categorical")
+    assert hit.count() and "01_special.html#" in hit.first.get_attribute("href")
+    hit.first.click()
+    tab.wait_for_url("**/01_special.html#*")
+    tab.keyboard.press("/")
+    tab.keyboard.type("nosuchwordanywhere")
+    assert tab.locator("#hits").inner_text() == "Nothing found"
+    tab.keyboard.press("Escape")
+    assert not tab.locator("#hits").is_visible()
+    assert tab.faults == []
+
+
+def test_every_search_hit_leads_somewhere(tab):
+    index = tab.evaluate("INDEX.map(([url, , , anchor]) => `${url}#${anchor}`)")
+    assert len(index) > len(PAGES)
+    assert {link: why for link in index if (why := broken(link, tab.url))} == {}
+
+
+def test_dark_and_light(tab):
+    def shade():
+        return sum(map(int, re.findall(r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor"))[:3])) / 765
+
+    assert shade() > .9
+    tab.locator("#theme").click()
+    assert shade() < .2
+    tab.reload()
+    assert shade() < .2, "the choice is not kept"
+
+
+def test_menu_on_a_phone(tab):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert not tab.locator("#pages").is_visible()
+    tab.locator("#menu").click()
+    tab.locator("#pages a").last.click()
+    assert Path(tab.url).stem == PAGES[-1]

@@ -1,0 +1,201 @@
+"""Build the documentation as plain pages, one per notebook, that need no server and no network.
+
+    python tools/run.py site [folder]      the default folder is _site
+
+The published site is made by nbdev and Quarto from the same notebooks; this one can be made, read
+and tested anywhere.  KaTeX, which sets the mathematics in the browser, comes along in katex/.
+"""
+import importlib
+import inspect
+import json
+import re
+import shutil
+import sys
+import textwrap
+from html import escape
+from pathlib import Path
+from string import Template
+
+from markdown_it import MarkdownIt
+from mdit_py_plugins.anchors import anchors_plugin
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.util import ClassNotFound
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+from notebooks import ROOT, directives, notebooks, read  # noqa: E402
+
+SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
+FLOORS = {"i": "", "0": "Ground", "1": "Models", "2": "Use", "3": "Scale", "9": "Experiments"}
+
+
+def colour(code, language, _attributes=None):
+    try:
+        return highlight(code, get_lexer_by_name(language or "text"), HtmlFormatter(nowrap=True))
+    except ClassNotFound:
+        return escape(code)
+
+
+markdown = (MarkdownIt("commonmark", {"highlight": colour}).enable(["table", "strikethrough"])
+            .use(dollarmath_plugin, allow_labels=False, allow_digits=False, allow_space=False, double_inline=True)
+            .use(anchors_plugin, max_level=4, permalink=True, permalinkSymbol="#"))
+
+
+def page_link(target):
+    """Notebooks become pages; other files of the repository are a click away on GitHub."""
+    if re.match(r"\w+:|#", target):
+        return target
+    page, _, anchor = target.partition("#")
+    if page.endswith(".ipynb"):
+        return page.removesuffix("ipynb") + "html" + (f"#{anchor}" if anchor else "")
+    return SOURCE + str((ROOT / "nbs" / page).resolve().relative_to(ROOT)) + (f"#{anchor}" if anchor else "")
+
+
+class Page:
+    """One notebook on its way to HTML: its body, its headings, and what the search may find."""
+
+    def __init__(self, path):
+        self.name, self.body, self.headings, self.index = path.stem, [], [], []
+        self.url, self.title, self.module = f"{path.stem}.html", path.stem, None
+        for cell in read(path).cells:
+            if cell.cell_type == "markdown":
+                self.add_markdown(cell.source)
+            elif cell.cell_type == "code":
+                self.add_code(cell)
+        if self.module:
+            self.add_api(importlib.import_module(f"hdp_nb.{self.module}"))
+
+    def add_heading(self, level, text, anchor, words=""):
+        self.headings.append((level, text, anchor))
+        self.index.append([text, anchor, words])
+
+    def add_markdown(self, source):
+        env = {}
+        tokens = markdown.parse(source, env)
+        for token, inline in zip(tokens, tokens[1:] + tokens[-1:]):
+            if token.type == "heading_open":
+                text = "".join(t.content for t in inline.children if t.type in ("text", "code_inline", "math_inline"))
+                text = text.removesuffix("#").strip()
+                if token.tag == "h1":
+                    self.title = text
+                self.add_heading(int(token.tag[1]), text, token.attrs["id"])
+            for child in token.children or []:
+                if child.type == "link_open":
+                    child.attrs["href"] = page_link(child.attrs["href"])
+                if child.type in ("text", "code_inline") and self.index:
+                    self.index[-1][2] += " " + child.content
+        self.body.append(f'<div class="prose">{markdown.renderer.render(tokens, markdown.options, env)}</div>')
+
+    def add_code(self, cell):
+        found, code = directives(cell)
+        self.module = found.get("default_exp") or self.module
+        if "hide" in found:
+            return
+        if code and found.get("echo") != "false":
+            kind = "code exported" if "export" in found else "code"
+            self.body.append(f'<pre class="{kind}">{colour(code, "python")}</pre>')
+        for output in cell.outputs:
+            data = output.get("data", {"text/plain": output.get("text", "")})
+            if "image/png" in data:
+                picture = "".join(data["image/png"].split())
+                self.body.append(f'<img class="out" alt="{escape(found.get("fig-alt", "figure"))}" '
+                                 f'src="data:image/png;base64,{picture}">')
+            elif "text/html" in data or "image/svg+xml" in data:
+                self.body.append(f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>')
+            else:
+                self.body.append(f'<pre class="out">{escape(data["text/plain"])}</pre>')
+
+    def add_api(self, module):
+        public = [(name, getattr(module, name)) for name in module.__all__]
+        documented = [(name, thing) for name, thing in public if callable(thing) and inspect.getdoc(thing)]
+        if not documented:
+            return
+        self.body.append(f'<div class="api"><h2 id="api">API of <code>{module.__name__}</code></h2>')
+        self.add_heading(2, f"API of {module.__name__}", "api")
+        for name, thing in documented:
+            self.add_object(name, thing, 3)
+            for member, value in vars(thing).items() if inspect.isclass(thing) else ():
+                value = getattr(value, "__func__", getattr(value, "fget", value))
+                if not member.startswith("_") and callable(value) and inspect.getdoc(value):
+                    self.add_object(f"{name}.{member}", value, 4)
+        self.body.append("</div>")
+
+    def add_object(self, name, thing, level):
+        thing = getattr(thing, "py_func", thing)
+        doc = inspect.getdoc(thing)
+        self.add_heading(level, name, f"api.{name}", doc.splitlines()[0])
+        self.body.append(f'<h{level} id="api.{name}">{name}</h{level}>'
+                         f'<pre class="code signature">{colour(signature(name, thing), "python")}</pre>{docstring(doc)}')
+
+
+def signature(name, thing):
+    name = "class " * inspect.isclass(thing) + name
+    try:
+        of = inspect.signature(thing)
+    except (ValueError, TypeError):
+        return name
+    return textwrap.fill(name + str(of), 90, subsequent_indent="    ", break_long_words=False)
+
+
+def docstring(doc):
+    """A NumPy docstring as HTML: under an underlined title come entries, `name : kind`, then indented lines."""
+    head, *sections = re.split(r"^(\w[\w ]*)\n-{3,}\n", doc, flags=re.MULTILINE)
+    parts = [markdown.render(head)]
+    for title, text in zip(sections[::2], sections[1::2]):
+        parts.append(f"<h5>{title}</h5>")
+        if title in ("Notes", "Examples", "References", "See Also"):
+            parts.append(markdown.render(text))
+            continue
+        parts.append("<dl>")
+        for entry in re.split(r"\n(?=\S)", text.strip("\n")):
+            first, _, rest = entry.partition("\n")
+            name, colon, kind = first.partition(" : ")
+            rest = inspect.cleandoc("\n" + rest)
+            # Lower case: the sentence that began beside the name goes on.
+            what = kind + ("\n" if rest[:1].islower() else "\n\n") + rest
+            parts.append(f"<dt>{markdown.renderInline(f'`{name}`')}</dt><dd>{markdown.render(what)}</dd>")
+        parts.append("</dl>")
+    return "".join(parts)
+
+
+def sidebar(pages, current):
+    parts, floor = [], None
+    for page in pages:
+        if (this := FLOORS.get(page.name[0], "")) != floor:
+            floor = this
+            parts.append(f"<h6>{floor}</h6>" if floor else "")
+        mark = ' aria-current="page"' if page is current else ""
+        parts.append(f'<a href="{page.url}"{mark}>{escape(page.title)}</a>')
+    return "\n".join(parts)
+
+
+def turn(page, text):
+    return f'<a href="{page.url}" rel="{text.lower()}"><small>{text}</small>{escape(page.title)}</a>' if page else "<i></i>"
+
+
+def build(out):
+    pages = [Page(path) for path in notebooks()]
+    template = Template((HERE / "page.html").read_text(encoding="utf-8"))
+    shutil.rmtree(out, ignore_errors=True)
+    shutil.copytree(HERE / "katex", out / "katex")
+    for page, before, after in zip(pages, [None] + pages, pages[1:] + [None]):
+        contents = "\n".join(f'<a class="h{level}" href="#{anchor}">{escape(text)}</a>'
+                             for level, text, anchor in page.headings if level > 1)
+        (out / page.url).write_text(template.substitute(
+            title=escape(page.title), pages=sidebar(pages, page), contents=contents, body="\n".join(page.body),
+            before=turn(before, "Previous"), after=turn(after, "Next"), home=SOURCE.partition("/blob")[0],
+        ), encoding="utf-8")
+    index = [[page.url, page.title, *entry] for page in pages for entry in page.index]
+    colours = [f"{where} {{ {HtmlFormatter(style=style).get_style_defs('pre')} }}" for where, style in
+               {':root': "friendly", ':root[data-theme="dark"]': "github-dark"}.items()]
+    (out / "style.css").write_text((HERE / "style.css").read_text(encoding="utf-8") + "\n".join(colours), encoding="utf-8")
+    (out / "site.js").write_text(f"const INDEX = {json.dumps(index)};\n"
+                                 + (HERE / "site.js").read_text(encoding="utf-8"), encoding="utf-8")
+    print(f"{len(pages)} pages in {out}")
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "_site").resolve())
