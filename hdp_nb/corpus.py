@@ -390,7 +390,8 @@ def _finish(x, offsets, words, name):
     vocab = sorted(words)
     rank = np.empty(len(vocab), np.int32)
     rank[[words[w] for w in vocab]] = np.arange(len(vocab))
-    np.take(rank, x, out=x, mode="clip")       # in place: "clip" (nothing is out of range) spares NumPy a buffer
+    for block in np.array_split(x, len(x) // 100_000 + 1):     # in blocks, or NumPy would hold all ids once more, as int64
+        block[:] = rank[block]
     return x, offsets, vocab
 
 # %% ../nbs/00_corpus.ipynb #18872f20
@@ -535,8 +536,8 @@ def _reading(path, kind):
     try:
         yield
     except Exception as e:             # a damaged archive can make zipfile, zlib, json or NumPy raise nearly anything
-        if isinstance(e, OSError) and not isinstance(e, gzip.BadGzipFile):
-            raise                      # the disk or the permissions, not the content
+        if isinstance(e, OSError) and e.filename is not None:
+            raise                      # there is no such file, or no permission: not the content
         reason = (str(e) or type(e).__name__).splitlines()[0]
         raise ValueError(f"{path}: not a whole {kind} file: {reason}") from e
 
@@ -798,7 +799,7 @@ def _guess_format(path):
             return "npz"
     with _reading(path, "text"), _open_lines(path) as lines:
         head = [next(lines, "") for _ in range(3)]
-    if re.match(r"\s*[0-9]+\s+[0-9]+:[0-9]+", "".join(head)) or set("".join(head).split()) == {"0"}:
+    if re.match(r"\s*([0-9]+\s+[0-9]+:[0-9]+|0\s*$)", head[0]):
         return "ldac"
     return "uci" if all(re.fullmatch(r"\s*[0-9]+\s*", h) for h in head[:2]) else "text"
 
