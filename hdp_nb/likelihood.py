@@ -77,7 +77,7 @@ def grow_stats(fam, prior, stats, capacity):
 # %% ../nbs/02_likelihood.ipynb #b109748c
 def _positive(name, value, low=0.0):
     "`value` as a float above `low`, or ValueError."
-    if not np.isscalar(value) or isinstance(value, str) or not low < float(value) < np.inf:
+    if not isinstance(value, (int, float, np.number)) or not low < value < np.inf:
         raise ValueError(f"{name} must be a finite number above {low:g}, got {value!r}")
     return float(value)
 
@@ -175,19 +175,6 @@ def _count_marginal(prior, stats, k):
         out += log_rising(prior.eta[v], stats.n_kv[k, v])
     return out
 
-# %% ../nbs/02_likelihood.ipynb #a482a72d
-@njit
-def _clear_counts(stats, k):
-    stats.n_kv[k] = 0
-    stats.n_k[k] = 0
-
-@njit
-def _move_counts(stats, src, dst):
-    if src != dst:
-        stats.n_kv[dst] = stats.n_kv[src]
-        stats.n_k[dst] = stats.n_k[src]
-        _clear_counts(stats, src)
-
 # %% ../nbs/02_likelihood.ipynb #703b5422
 def _make_count_block(add, remove, log_predictive):
     "The block predictive by the chain rule: add one after the other, then take all out (exact: counts)."
@@ -202,7 +189,20 @@ def _make_count_block(add, remove, log_predictive):
         return out
     return log_block
 
-# %% ../nbs/02_likelihood.ipynb #fa086ab5
+# %% ../nbs/02_likelihood.ipynb #a482a72d
+@njit
+def _clear_counts(stats, k):
+    stats.n_kv[k] = 0
+    stats.n_k[k] = 0
+
+@njit
+def _move_counts(stats, src, dst):
+    if src != dst:
+        stats.n_kv[dst] = stats.n_kv[src]
+        stats.n_k[dst] = stats.n_k[src]
+        _clear_counts(stats, src)
+
+# %% ../nbs/02_likelihood.ipynb #fdbb3d9a
 def _expected_words(prior, stats, n_components):
     n_kv, n_k = stats.n_kv[:n_components], stats.n_k[:n_components]
     return {"phi": (n_kv + prior.eta) / (n_k + prior.eta_sum)[:, None]}
@@ -218,6 +218,7 @@ def _check_words(X, prior):
     return x
 
 def _default_word_prior(X, **hyper):
+    "Prior for symbols up to the largest in X; see `make_dirichlet_prior` for `hyper`."
     return make_dirichlet_prior(**{"n_words": int(_counts(X).max()) + 1, **hyper})
 
 # %% ../nbs/02_likelihood.ipynb #22b194bc
@@ -256,6 +257,7 @@ def _check_rows(X, prior):
     return x
 
 def _default_row_prior(X, **hyper):
+    "Prior for as many words as X has columns; see `make_dirichlet_prior` for `hyper`."
     X = _counts(X)
     if X.ndim != 2:
         raise ValueError(f"X must have one row of counts per observation, got shape {X.shape}")
@@ -426,6 +428,7 @@ def _expected_known_variance(prior, stats, n_components):
     return {"mean": prior.mean + weight * (mean - prior.mean), "variance": np.tile(prior.var, (n_components, 1))}
 
 def _default_known_variance_prior(X, **hyper):
+    "Component means spread as the data do; see `make_known_variance_prior` for `hyper`."
     D, mean, var = _spread(X)
     return make_known_variance_prior(**{"n_dims": D, "mean": mean, "mean_var": var, **hyper})
 
@@ -518,6 +521,7 @@ def _expected_inverse_gamma(prior, stats, n_components):
     return {"mean": prior.mean + n / (prior.kappa + n) * (mean - prior.mean), "variance": var}
 
 def _default_inverse_gamma_prior(X, **hyper):
+    "Means spread as the data do, variances a tenth of theirs; see `make_inverse_gamma_prior` for `hyper`."
     D, mean, var = _spread(X)
     return make_inverse_gamma_prior(**{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.05 * var, **hyper})
 
@@ -526,7 +530,7 @@ normal_inverse_gamma = Likelihood(
     _add_diagonal, _remove_diagonal, _inverse_gamma_predictive, _inverse_gamma_marginal,
     _make_normal_block(_add_diagonal, _inverse_gamma_marginal), _move_normal, _clear_normal, _expected_inverse_gamma)
 
-# %% ../nbs/02_likelihood.ipynb #fd5acccd
+# %% ../nbs/02_likelihood.ipynb #80097556
 class NormalInverseWishartPrior(NamedTuple):
     "Normal-inverse-Wishart prior of a mean and a full covariance matrix."
     mean: np.ndarray   # (D,)
@@ -535,6 +539,7 @@ class NormalInverseWishartPrior(NamedTuple):
     scale: np.ndarray  # (D, D)
     log_det: float     # log determinant of scale
 
+# %% ../nbs/02_likelihood.ipynb #ccd5e22c
 def make_inverse_wishart_prior(n_dims=1, mean=0.0, kappa=0.1, dof=None, scale=1.0):
     """Prior for Normal observations of unknown mean and full covariance matrix.
 
@@ -560,11 +565,9 @@ def make_inverse_wishart_prior(n_dims=1, mean=0.0, kappa=0.1, dof=None, scale=1.
     D = _size("n_dims", n_dims)
     dof = _positive("dof", D + 2 if dof is None else dof, low=D - 1)
     scale = _positive("scale", scale) * np.eye(D) if np.ndim(scale) == 0 else np.array(scale, dtype=float)
-    if scale.shape != (D, D) or not np.isfinite(scale).all() or not np.allclose(scale, scale.T):
-        raise ValueError(f"scale must be a positive number or a symmetric matrix of {D} x {D}, got {scale!r}")
-    sign, log_det = np.linalg.slogdet(scale)
-    if np.linalg.eigvalsh(scale).min() <= 0:
-        raise ValueError(f"scale must be positive definite, got {scale!r}")
+    if scale.shape != (D, D) or not np.allclose(scale, scale.T) or not np.linalg.eigvalsh(scale).min() > 0:
+        raise ValueError(f"scale must be a positive number or a symmetric positive definite matrix of {D} x {D}, got {scale!r}")
+    log_det = np.linalg.slogdet(scale)[1]
     return NormalInverseWishartPrior(_vector("mean", mean, D, positive=False), _positive("kappa", kappa), dof,
                                      scale, float(log_det))
 
@@ -611,7 +614,7 @@ def _invert_cholesky(a):
             elif total > 0.0:
                 a[i, i] = math.sqrt(total)
             else:
-                raise ValueError("the scatter of a component is not positive definite: centre and scale the data, or raise the prior's scale")
+                raise ValueError("scale is too small for data so spread out: a scatter matrix lost its precision")
     for j in range(D):
         a[j, j] = 1.0 / a[j, j]
         for i in range(j + 1, D):
@@ -678,6 +681,7 @@ def _expected_inverse_wishart(prior, stats, n_components):
     return {"mean": prior.mean + (n / (prior.kappa + n))[:, None] * off, "covariance": cov}
 
 def _default_inverse_wishart_prior(X, **hyper):
+    "Means spread as the data do, variances a tenth of theirs; see `make_inverse_wishart_prior` for `hyper`."
     D, mean, var = _spread(X)
     return make_inverse_wishart_prior(**{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.1 * np.diag(var), **hyper})
 
