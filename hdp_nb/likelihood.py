@@ -270,7 +270,10 @@ multinomial = Likelihood("multinomial", make_dirichlet_prior, _default_row_prior
 
 # %% ../nbs/02_likelihood.ipynb #b9979160
 class NormalStats(NamedTuple):
-    "Mean and centred sums of every component, and the constants of its predictive, worked out when asked for."
+    """Mean and centred sums of every component, and the constants of its predictive, worked out when asked for.
+
+    The constants belong to the prior they were asked with: after a change of prior set `stale[:] = True`.
+    """
     n: np.ndarray          # (capacity,) int64
     mean: np.ndarray       # (capacity, D)
     ss: np.ndarray         # (capacity, D) centred sums of squares, or (capacity, D, D) scatter, lower triangle
