@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['check_positive', 'crp', 'log_eppf', 'resample_concentration', 'DPState', 'make_unseat', 'make_sweep', 'make_seat',
-           'make_log_likelihood', 'make_log_weights', 'check_gamma_prior', 'DPMixtureSampler', 'point_partition']
+           'make_log_likelihood', 'make_log_weights', 'dp_state', 'grow_state', 'check_gamma_prior', 'DPMixtureSampler',
+           'point_partition']
 
 # %% ../nbs/10_dp.ipynb #226971f6
 from functools import lru_cache
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import gammaln, logsumexp, xlogy
+from scipy.special import gammaln, logsumexp
 
 from .likelihood import grow_stats
 from .special import sample_log_categorical
@@ -239,6 +240,26 @@ def make_log_weights(fam):
 
     return log_weights
 
+# %% ../nbs/10_dp.ipynb #32179e76
+def dp_state(fam, prior, data, z, alpha, capacity=16):
+    """The `DPState` in which observation i has component z[i]: components 0..K-1, or -1 for none yet.
+
+    There is always room for one component more than are in use; `capacity` asks for more.
+    """
+    z = np.array(z, np.int64)
+    capacity = max(capacity, z.max() + 2)
+    state = DPState(z, np.zeros(capacity, np.int64), np.zeros(1, np.int64), np.array([float(alpha)]),
+                    fam.init_stats(prior, capacity), np.empty(capacity))
+    make_seat(fam)(state, data)
+    return state
+
+
+def grow_state(fam, prior, state):
+    "The same state with twice as many slots."
+    capacity = 2 * len(state.n_k)
+    return state._replace(n_k=np.append(state.n_k, np.zeros_like(state.n_k)), log_w=np.empty(capacity),
+                          stats=grow_stats(fam, prior, state.stats, capacity))
+
 # %% ../nbs/10_dp.ipynb #78f593b8
 def check_gamma_prior(name, prior):
     """A (shape, rate) pair as two floats; for None, which holds a parameter fixed, (0, 0)."""
@@ -256,16 +277,11 @@ class DPMixtureSampler:
 
     Parameters
     ----------
-    fam : Likelihood
-        A family of `hdp_nb.likelihood`.
-    data : array
-        Observations as `fam.check_data` takes them.
-    prior : NamedTuple
-        From `fam.make_prior` or `fam.default_prior`.
-    alpha : float
-        Concentration, or its first value if it is resampled.
-    alpha_prior : (shape, rate) or None
-        Gamma prior of alpha; None holds alpha fixed.
+    fam : Likelihood, a family of `hdp_nb.likelihood`.
+    data : observations as `fam.check_data` takes them.
+    prior : from `fam.make_prior` or `fam.default_prior`.
+    alpha : concentration, > 0, or its first value if it is resampled.
+    alpha_prior : (shape, rate) of alpha's gamma prior; None holds alpha fixed.
 
     Raises
     ------
@@ -279,14 +295,8 @@ class DPMixtureSampler:
         self.alpha_prior = check_gamma_prior("alpha_prior", alpha_prior)
 
     def state(self, z, alpha=None, capacity=16):
-        "State in which observation i has component z[i]: components 0..K-1, or -1 for none yet."
-        z = np.array(z, np.int64)
-        capacity = max(capacity, z.max() + 2)
-        state = DPState(z, np.zeros(capacity, np.int64), np.zeros(1, np.int64),
-                        np.array([self.alpha if alpha is None else alpha]),
-                        self.fam.init_stats(self.prior, capacity), np.empty(capacity))
-        make_seat(self.fam)(state, self.data)
-        return state
+        "The state with these labels, see `dp_state`; alpha defaults to its first value."
+        return dp_state(self.fam, self.prior, self.data, z, self.alpha if alpha is None else alpha, capacity)
 
     def init(self, rng):
         "A start: every observation in turn chooses a component given those before it."
@@ -296,32 +306,26 @@ class DPMixtureSampler:
         "One sweep, in place but for arrays that had to grow; returns the state and `info(state)`."
         kernel, start = make_sweep(self.fam), 0
         while (start := kernel(rng, state, self.data, self.prior, self.alpha_prior, start)) < len(state.z):
-            state = self.grow(state)
+            state = grow_state(self.fam, self.prior, state)
         return state, self.info(state)
 
-    def grow(self, state):
-        "The same state with twice as many slots."
-        capacity = 2 * len(state.n_k)
-        return state._replace(n_k=np.append(state.n_k, np.zeros_like(state.n_k)), log_w=np.empty(capacity),
-                              stats=grow_stats(self.fam, self.prior, state.stats, capacity))
-
     def info(self, state):
-        """n_components, alpha, log_likelihood log p(x | z), and log_joint: log p(x, z), plus the log
-        prior density of alpha where alpha is resampled."""
+        "What goes into the trace: n_components, log_joint, log_likelihood (log p(x | z)), alpha."
         alpha, (shape, rate) = state.alpha[0], self.alpha_prior
         log_likelihood = make_log_likelihood(self.fam)(state, self.prior)
         log_joint = log_likelihood + log_eppf(state.n_k, alpha)
         if shape > 0:
-            log_joint += xlogy(shape, rate) - gammaln(shape) + xlogy(shape - 1, alpha) - rate * alpha
+            log_joint += shape * np.log(rate) - gammaln(shape) + (shape - 1) * np.log(alpha) - rate * alpha
         return {"n_components": int(state.K[0]), "log_joint": log_joint,
                 "log_likelihood": log_likelihood, "alpha": alpha}
 
     def log_weights(self, state, X):
         "log p(z = k, x | what is seated) for every row x of X; the last column is a new component."
+        if state.K[0] == len(state.n_k):
+            state = grow_state(self.fam, self.prior, state)
         data = self.fam.check_data(X, self.prior)
-        K = state.K[0]
-        out = np.empty((len(data), K + 1))
-        make_log_weights(self.fam)(state if K < len(state.n_k) else self.grow(state), data, self.prior, out)
+        out = np.empty((len(data), state.K[0] + 1))
+        make_log_weights(self.fam)(state, data, self.prior, out)
         return out
 
     def log_density(self, state, X):
@@ -334,8 +338,8 @@ class DPMixtureSampler:
 
     def params(self):
         "What identifies model and data in a checkpoint."
-        return {"family": self.fam.name, "data": self.data, "alpha": self.alpha,
-                "alpha_prior": list(self.alpha_prior), **{f"prior {k}": v for k, v in self.prior._asdict().items()}}
+        return {"family": self.fam.name, "data": self.data, "alpha": self.alpha, "alpha_prior": self.alpha_prior,
+                **{f"prior {name}": value for name, value in self.prior._asdict().items()}}
 
 # %% ../nbs/10_dp.ipynb #cb9c8e87
 def point_partition(samples):
