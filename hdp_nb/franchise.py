@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FranchisePrior', 'FranchiseState', 'Scratch', 'pick', 'sweep_franchise', 'log_likelihood', 'log_crp', 'log_franchise',
            'new_scratch', 'unseated', 'seat_by_topic', 'TopicCounts', 'FranchiseSampler', 'predictive_topics',
-           'fold_in']
+           'fold_in', 'token_probabilities']
 
 # %% ../nbs/11_franchise.ipynb #75b0610b
 import math
@@ -602,3 +602,23 @@ def fold_in(rng, x, offsets, phi_vk, weight, n_sweeps, burn_in, pi):
             if s >= burn_in:
                 pi[j] += coef
         pi[j] /= (n_sweeps - burn_in)*(n + weight.sum())
+
+# %% ../nbs/11_franchise.ipynb #9d83d5d2
+@njit(nogil=True)
+def token_probabilities(x, offsets, phi_vk, pi, p):
+    """Add to p[i] the probability of token i under its document's mixture, sum_k pi_jk phi_kv.
+
+    Parameters
+    ----------
+    x, offsets : the documents' tokens, as in a Corpus
+    phi_vk : float array, shape (V, capacity)
+    pi : float array, shape (J, capacity)
+    p : float array, shape (N,)
+        Added to, so that it can collect an average over samples.
+    """
+    for j in range(offsets.shape[0] - 1):
+        for i in range(offsets[j], offsets[j + 1]):
+            total = 0.0
+            for k in range(pi.shape[1]):
+                total += pi[j, k]*phi_vk[x[i], k]
+            p[i] += total
