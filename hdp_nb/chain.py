@@ -358,7 +358,8 @@ def run_chains(sampler, rng, n_chains, n_iter, *, n_jobs=None, burn_in=0, thin=1
     Returns
     -------
     list of Chain, in the order of the spawned generators. Ctrl-C stops all of them between two
-    sweeps; those that were not done have `interrupted=True`.
+    sweeps; those that were not done have `interrupted=True`. A second one is raised at once, and only
+    what is in the checkpoints remains.
     """
     _check(rng, n_iter, burn_in, thin, checkpoint, checkpoint_every)
     n_chains = _check_int("n_chains", n_chains, 1)
