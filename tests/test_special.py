@@ -176,15 +176,18 @@ def test_categorical_control():
     assert chi2_pvalue([sample_categorical(rng, wrong) for _ in range(10_000)], p) < WRONG
 
 
-def test_categorical_takes_the_largest_uniform():
-    "The last of many weights that don't add up exactly is still reached, and nothing beyond it."
-    class Top:
-        def random(self): return 1 - 2.0**-53
-    for w in (np.full(10, 0.1), np.full(1000, 1 / 3), np.array([1.0, 0.0]), np.array([0.3, 0.6, 0.0, 0.0])):
-        last = np.flatnonzero(w)[-1]
-        assert getattr(sample_categorical, "py_func", sample_categorical)(Top(), w) == last
+def test_categorical_at_the_ends_of_the_uniform():
+    "Weights that don't add up exactly are no way off the end, and a weight of zero is never chosen."
+    class Fixed:
+        def __init__(self, u): self.u = u
+        def random(self): return self.u
+    linear, logs = (getattr(f, "py_func", f) for f in (sample_categorical, sample_log_categorical))
+    for w in ([0.1] * 10, [1 / 3] * 1000, [1.0, 0.0], [0.0, 0.0, 0.3, 0.6, 0.0]):
+        w = np.array(w)
         with np.errstate(divide="ignore"):
-            assert getattr(sample_log_categorical, "py_func", sample_log_categorical)(Top(), np.log(w)) == last
+            logw = np.log(w)
+        for u, k in ((0.0, np.flatnonzero(w)[0]), (1 - 2.0**-53, np.flatnonzero(w)[-1])):
+            assert linear(Fixed(u), w) == logs(Fixed(u), logw) == k
 
 
 @pytest.mark.parametrize("w", [[], [0.0, 0.0], [1.0, np.nan], [np.inf, 1.0]])
