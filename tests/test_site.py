@@ -106,7 +106,8 @@ def test_every_public_docstring_is_on_a_page(path, tab, site):
 def test_pages_follow_each_other_in_reading_order(tab):
     read = ["index"]
     while tab.locator("footer [rel=next]").count():
-        tab.locator("footer [rel=next]").click()
+        with tab.expect_navigation():
+            tab.locator("footer [rel=next]").click()
         read.append(Path(tab.url).stem)
     assert read == PAGES
     assert tab.locator("#pages a").count() == len(PAGES)
@@ -148,5 +149,6 @@ def test_menu_on_a_phone(tab):
     tab.set_viewport_size({"width": 390, "height": 844})
     assert not tab.locator("#pages").is_visible()
     tab.locator("#menu").click()
-    tab.locator("#pages a").last.click()
+    with tab.expect_navigation():
+        tab.locator("#pages a").last.click()
     assert Path(tab.url).stem == PAGES[-1]
