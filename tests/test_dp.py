@@ -388,13 +388,13 @@ def test_concentration_stays_finite_and_positive(conc, n, n_tables, shape, rate)
 def test_bad_alpha(bad):
     for call in (lambda: crp(np.random.default_rng(0), 3, bad), lambda: log_eppf([1, 2], bad),
                  lambda: make_sampler("categorical", bad)):
-        with pytest.raises(ValueError, match="^alpha: takes a finite number > 0, got"):
+        with pytest.raises(ValueError, match="^alpha must be a finite number above 0, got"):
             call()
 
 
 @pytest.mark.parametrize("bad", [1.0, (1.0,), (1, 2, 3), (0.0, 1.0), (1.0, math.inf), ("a", 1), "ab"])
 def test_bad_alpha_prior(bad):
-    with pytest.raises(ValueError, match="^alpha_prior"):
+    with pytest.raises(ValueError, match="^alpha_prior must be None or two finite numbers above 0"):
         make_sampler("categorical", alpha_prior=bad)
 
 
