@@ -139,6 +139,8 @@ class Corpus:
         self.vocab = None if vocab is None else _check_vocab(vocab)
         top = int(self.x.max(initial=-1)) + 1
         known = top if vocab is None else len(self.vocab)
+        if n_words is not None and not isinstance(n_words, numbers.Integral):
+            raise ValueError(f"n_words must be a whole number, got {n_words!r}")
         self.n_words = known if n_words is None else int(n_words)
         if self.n_words < top or (vocab is not None and self.n_words != known):
             raise ValueError(f"{'n_words' if vocab is None else 'vocab'} must cover every word id: got {self.n_words if vocab is None else known} words, "

@@ -193,7 +193,7 @@ BAD = {
     "groups": [lambda g=g: Corpus.from_docs(good["docs"], groups=g) for g in
                ({"g": ["a"]}, {"g": ["a"] * 3}, {"g": [1.5, 2]}, {"g": ["a", 1]}, {"g": ["a", None]}, {"g": "ab"}, {"g": 2}, {1: ["a", "b"]}, ["a", "b"],
                 {"g": [["a"], ["b"]]}, {"g": [np.nan, "a"]})],
-    "n_words": [lambda: Corpus.from_docs([[3]], n_words=3)],
+    "n_words": [lambda n=n: Corpus.from_docs([[3]], n_words=n) for n in (3, 4.5, "a", -1)],
     "x": [lambda: Corpus([0.5], [0, 1]), lambda: Corpus([-1], [0, 1]), lambda: Corpus([[0]], [0, 1]), lambda: Corpus([2**31], [0, 1])],
     "offsets": [lambda o=o: Corpus([0, 1], o) for o in ([], [0], [0, 1], [1, 2], [0, 2, 1, 2], [0, 3], [0.0, 2.0], [[0, 2]])],
     "test_size": [lambda s=s: Corpus.from_docs([[0]] * 4).split_docs(s) for s in (0, 1.0, -1, 1.5, 4, 0.0, "a", None, np.nan, True)]
