@@ -681,7 +681,7 @@ def _uci_header(lines):
         raise ValueError(f"it should have D of at least 1 and W of at most {MAX_INT32}, got D = {n_docs}, W = {n_words}")
     return n_docs, n_words, nnz
 
-def _uci_rows(path, block=20_000):
+def _uci_rows(path, block=5_000):
     "Blocks of (document, word, count), document and word from 0, after checking them."
     with _open_lines(path) as lines:
         n_docs, n_words, nnz = _uci_header(lines)
