@@ -101,8 +101,8 @@ class Page:
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "image/png" in data:
                 picture = "".join(data["image/png"].split())
-                self.body.append(f'<img class="out" alt="{escape(found.get("fig-alt", "figure"))}" '
-                                 f'src="data:image/png;base64,{picture}">')
+                alt = found.get("fig-alt") or "Figure: " + (self.headings[-1][1] if self.headings else self.title)
+                self.body.append(f'<img class="out" alt="{escape(alt)}" src="data:image/png;base64,{picture}">')
             elif "text/html" in data or "image/svg+xml" in data:
                 self.body.append(f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>')
             else:
@@ -118,8 +118,8 @@ class Page:
         for name, thing in documented:
             self.add_object(name, thing, 3)
             for member, value in vars(thing).items() if inspect.isclass(thing) else ():
-                value = getattr(value, "__func__", getattr(value, "fget", value))
-                if not member.startswith("_") and callable(value) and inspect.getdoc(value):
+                if not member.startswith("_") and inspect.getdoc(value) and (
+                        isinstance(value, property) or callable(value := getattr(value, "__func__", value))):
                     self.add_object(f"{name}.{member}", value, 4)
         self.body.append("</div>")
 
@@ -134,10 +134,10 @@ class Page:
 def signature(name, thing):
     name = "class " * inspect.isclass(thing) + name
     try:
-        of = inspect.signature(thing)
+        of = re.sub(r"^\((self|cls)(, )?", "(", str(inspect.signature(thing)))
     except (ValueError, TypeError):
         return name
-    return textwrap.fill(name + str(of), 90, subsequent_indent="    ", break_long_words=False)
+    return textwrap.fill(name + of, 90, subsequent_indent="    ", break_long_words=False)
 
 
 def docstring(doc):

@@ -2,7 +2,11 @@
 const byId = id => document.getElementById(id), root = document.documentElement;
 
 for (const at of document.querySelectorAll(".math"))
-  katex.render(at.textContent, at, { displayMode: at.tagName === "DIV", throwOnError: false });
+  try {
+    katex.render(at.textContent, at, { displayMode: at.tagName === "DIV" });
+  } catch (error) {
+    console.error(error.message);  // the formula stays as it was typed
+  }
 
 byId("theme").onclick = () =>
   localStorage.setItem("theme", root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark");
