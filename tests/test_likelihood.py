@@ -265,7 +265,7 @@ def test_dirichlet_as_printed(eta):
     slots = filled(multinomial, prior, rows, [0])
     assert multinomial.log_marginal(prior, slots, 0) == pytest.approx(eq_6, rel=1e-12)
     assert multinomial.log_predictive(prior, slots, 0, rows, 1) == pytest.approx(eq_7, rel=1e-12)
-    # audit of a new topic: 1/V for one word, not 1/V^n for a table of the same word
+    # a new topic: 1/V for one word, not 1/V^n for a table of the same word
     assert categorical.log_predictive(prior, slots, 1, x, 0) == pytest.approx(-math.log(V))
     twice = np.array([3, 3])
     assert categorical.log_block(prior, slots, 1, twice, np.arange(2)) == pytest.approx(math.log((eta + 1) / (V * eta + 1) / V))
