@@ -16,8 +16,8 @@ from playwright.sync_api import Error, sync_playwright
 pytestmark = pytest.mark.xdist_group("site")
 PAGES = [path.stem for path in notebooks()]
 SOURCE = "https://github.com/hdp-nb/hdp_nb"
-PROSE = """() => { const main = document.querySelector("main").cloneNode(true);
-    main.querySelectorAll("pre, code, .katex").forEach(node => node.remove()); return main.textContent; }"""
+PROSE = """() => { const body = document.body.cloneNode(true);
+    body.querySelectorAll("pre, code, script, .katex").forEach(node => node.remove()); return body.textContent; }"""
 
 
 @pytest.fixture(scope="module")

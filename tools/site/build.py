@@ -12,7 +12,7 @@ import re
 import shutil
 import sys
 import textwrap
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from string import Template
 
@@ -39,11 +39,6 @@ def colour(code, language, _attributes=None):
         return escape(code)
 
 
-markdown = (MarkdownIt("commonmark", {"highlight": colour}).enable(["table", "strikethrough"])
-            .use(dollarmath_plugin, allow_labels=False, allow_digits=False, allow_space=False, double_inline=True)
-            .use(anchors_plugin, max_level=4, permalink=True, permalinkSymbol="#"))
-
-
 def page_link(target):
     """Notebooks become pages; other files of the repository are a click away on GitHub."""
     if re.match(r"\w+:|#", target):
@@ -52,6 +47,23 @@ def page_link(target):
     if page.endswith(".ipynb"):
         return page.removesuffix("ipynb") + "html" + (f"#{anchor}" if anchor else "")
     return SOURCE + str((ROOT / "nbs" / page).resolve().relative_to(ROOT)) + (f"#{anchor}" if anchor else "")
+
+
+def link_pages(state):
+    for token in state.tokens:
+        for child in token.children or []:
+            if child.type == "link_open":
+                child.attrs["href"] = page_link(child.attrs["href"])
+
+
+markdown = (MarkdownIt("commonmark", {"highlight": colour}).enable(["table", "strikethrough"])
+            .use(dollarmath_plugin, allow_labels=False, allow_digits=False, allow_space=False, double_inline=True)
+            .use(anchors_plugin, max_level=4, permalink=True, permalinkSymbol="#"))
+markdown.core.ruler.push("link_pages", link_pages)
+
+
+def plain(html):
+    return unescape(re.sub(r"<[^>]*>", "", html))
 
 
 class Page:
@@ -68,23 +80,21 @@ class Page:
         if self.module:
             self.add_api(importlib.import_module(f"hdp_nb.{self.module}"))
 
-    def add_heading(self, level, text, anchor, words=""):
-        self.headings.append((level, text, anchor))
-        self.index.append([text, anchor, words])
+    def add_heading(self, level, heading, anchor, words=""):
+        self.headings.append((level, heading, anchor))
+        self.index.append([heading, anchor, words])
 
     def add_markdown(self, source):
         env = {}
         tokens = markdown.parse(source, env)
         for token, inline in zip(tokens, tokens[1:] + tokens[-1:]):
             if token.type == "heading_open":
-                text = "".join(t.content for t in inline.children if t.type in ("text", "code_inline", "math_inline"))
-                text = text.removesuffix("#").strip()
+                heading = markdown.renderer.renderInline(inline.children, markdown.options, env)
+                heading = heading.partition('<a class="header-anchor"')[0].strip()
                 if token.tag == "h1":
-                    self.title = text
-                self.add_heading(int(token.tag[1]), text, token.attrs["id"])
+                    self.title = heading
+                self.add_heading(int(token.tag[1]), heading, token.attrs["id"])
             for child in token.children or []:
-                if child.type == "link_open":
-                    child.attrs["href"] = page_link(child.attrs["href"])
                 if child.type in ("text", "code_inline") and self.index:
                     self.index[-1][2] += " " + child.content
         self.body.append(f'<div class="prose">{markdown.renderer.render(tokens, markdown.options, env)}</div>')
@@ -101,7 +111,7 @@ class Page:
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "image/png" in data:
                 picture = "".join(data["image/png"].split())
-                alt = found.get("fig-alt") or "Figure: " + (self.headings[-1][1] if self.headings else self.title)
+                alt = found.get("fig-alt") or "Figure: " + plain(self.headings[-1][1] if self.headings else self.title)
                 self.body.append(f'<img class="out" alt="{escape(alt)}" src="data:image/png;base64,{picture}">')
             elif "text/html" in data or "image/svg+xml" in data:
                 self.body.append(f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>')
@@ -168,12 +178,12 @@ def sidebar(pages, current):
             floor = this
             parts.append(f"<h6>{floor}</h6>" if floor else "")
         mark = ' aria-current="page"' if page is current else ""
-        parts.append(f'<a href="{page.url}"{mark}>{escape(page.title)}</a>')
+        parts.append(f'<a href="{page.url}"{mark}>{page.title}</a>')
     return "\n".join(parts)
 
 
 def turn(page, text):
-    return f'<a href="{page.url}" rel="{text.lower()}"><small>{text}</small>{escape(page.title)}</a>' if page else "<i></i>"
+    return f'<a href="{page.url}" rel="{text.lower()}"><small>{text}</small>{page.title}</a>' if page else "<i></i>"
 
 
 def build(out):
@@ -182,10 +192,10 @@ def build(out):
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(HERE / "katex", out / "katex")
     for page, before, after in zip(pages, [None] + pages, pages[1:] + [None]):
-        contents = "\n".join(f'<a class="h{level}" href="#{anchor}">{escape(text)}</a>'
-                             for level, text, anchor in page.headings if level > 1)
+        contents = "\n".join(f'<a class="h{level}" href="#{anchor}">{heading}</a>'
+                             for level, heading, anchor in page.headings if level > 1)
         (out / page.url).write_text(template.substitute(
-            title=escape(page.title), pages=sidebar(pages, page), contents=contents, body="\n".join(page.body),
+            title=escape(plain(page.title)), pages=sidebar(pages, page), contents=contents, body="\n".join(page.body),
             before=turn(before, "Previous"), after=turn(after, "Next"), home=SOURCE.partition("/blob")[0],
         ), encoding="utf-8")
     index = [[page.url, page.title, *entry] for page in pages for entry in page.index]

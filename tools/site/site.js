@@ -1,12 +1,15 @@
 // INDEX, written above by build.py: [url, page title, heading, anchor, words] for every section.
 const byId = id => document.getElementById(id), root = document.documentElement;
 
-for (const at of document.querySelectorAll(".math"))
-  try {
-    katex.render(at.textContent, at, { displayMode: at.tagName === "DIV" });
-  } catch (error) {
-    console.error(error.message);  // the formula stays as it was typed
-  }
+function setMath(where) {
+  for (const at of where.querySelectorAll(".math"))
+    try {
+      katex.render(at.textContent, at, { displayMode: at.tagName === "DIV" });
+    } catch (error) {
+      console.error(error.message);  // the formula stays as it was typed
+    }
+}
+setMath(document);
 
 byId("theme").onclick = () =>
   localStorage.setItem("theme", root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark");
@@ -23,10 +26,11 @@ search.oninput = () => {
     .sort(([a], [b]) => b - a).slice(0, 12) : [];
   hits.hidden = !terms.length;
   hits.replaceChildren(...best.map(([, [url, title, heading, anchor]]) => {
-    const link = Object.assign(document.createElement("a"), { href: `${url}#${anchor}`, textContent: heading });
-    link.append(Object.assign(document.createElement("small"), { textContent: title }));
+    const link = Object.assign(document.createElement("a"), { href: `${url}#${anchor}`, innerHTML: heading });
+    link.append(Object.assign(document.createElement("small"), { innerHTML: title }));
     return link;
   }));
+  setMath(hits);
   if (!best.length) hits.textContent = "Nothing found";
 };
 hits.onclick = () => hits.hidden = true;
