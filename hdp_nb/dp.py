@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, xlogy
 
 from .corpus import _check_positive
 from .likelihood import grow_stats
@@ -338,7 +338,7 @@ class DPMixtureSampler:
 
 # %% ../nbs/10_dp.ipynb #cb9c8e87
 def point_partition(samples):
-    """The sampled partition with the lowest expected Binder loss.
+    """The sampled partition that is closest to the others on average, by the variation of information.
 
     Parameters
     ----------
@@ -348,16 +348,17 @@ def point_partition(samples):
     Returns
     -------
     int
-        Index of the sample that disagrees with the others on the fewest pairs, on average. Takes time
-        of order S**2 n, and no n-by-n matrix.
+        Index of that sample. Takes time of order S**2 n, and no n-by-n matrix.
     """
+    def n_log_n(labels):
+        n = np.bincount(labels)
+        return xlogy(n, n).sum()
+
     Z = [np.asarray(z, np.int64) for z in samples]
-    together = [(np.bincount(z) ** 2).sum() for z in Z]
-    loss = np.zeros(len(Z))
+    alone, distance = [n_log_n(z) for z in Z], np.zeros(len(Z))
     for s, z in enumerate(Z):
         for t in range(s):
-            overlap = np.bincount(z * (Z[t].max() + 1) + Z[t])
-            disagree = together[s] + together[t] - 2 * (overlap**2).sum()
-            loss[s] += disagree
-            loss[t] += disagree
-    return int(loss.argmin())
+            between = alone[s] + alone[t] - 2 * n_log_n(z * (Z[t].max() + 1) + Z[t])
+            distance[s] += between
+            distance[t] += between
+    return int(distance.argmin())
