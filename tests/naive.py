@@ -89,7 +89,7 @@ class Posterior:
         By quadrature: Gauss-Legendre in log alpha and log gamma.
         """
         nodes, w = np.polynomial.legendre.leggauss(n_grid)
-        lo, hi = log(1e-7), log(200.0)
+        lo, hi = -140.0, log(200.0)       # a shape of 0.1 has mass as far down as that
         values = np.exp(lo + (hi - lo)*(nodes + 1)/2)
         def log_density(v, prior):
             a, b = prior
@@ -108,3 +108,94 @@ class Posterior:
         p_K = np.bincount(K, weights=joint, minlength=self.weights.shape[1])/joint_sum
         return ((base*((w*values) @ A)*g_mass).sum()/joint_sum,
                 (base*a_mass*((w*values) @ G)).sum()/joint_sum, p_K)
+
+
+class Gibbs:
+    """Gibbs sampling in the franchise, in plain Python, with the papers' formulas as they stand.
+
+    `mistake` puts in one of the errors that a check of a sampler must reject:
+    "fresh": Teh et al.'s eqs 32-34 as printed, topics kept as explicit distributions; a token or a
+        table whose dish nobody else has is offered a fresh draw from the base distribution only.
+    "product": the words of a table multiplied by single predictives that are not updated in between.
+    "vacated": a table that its last token has left still counts for its dish.
+    None: nothing wrong, topics integrated out.
+    """
+    def __init__(self, docs, n_words, eta, alpha, gamma, rng, mistake=None, serve=True):
+        self.docs, self.V, self.eta, self.alpha, self.gamma = docs, n_words, eta, alpha, gamma
+        self.rng, self.mistake, self.serve = rng, mistake, serve
+        self.t = [[0]*len(doc) for doc in docs]
+        self.k = [{0: 0} if doc else {} for doc in docs]
+        self.phi = {0: self.draw_topic({})}
+
+    def draw_topic(self, counts):
+        return self.rng.dirichlet([counts.get(v, 0) + self.eta for v in range(self.V)])
+
+    def draw(self, weights):
+        w = np.array(list(weights.values()))
+        return list(weights)[np.searchsorted(np.cumsum(w), self.rng.random()*w.sum(), side="right")]
+
+    def tables(self):
+        return Counter(dish for k_j in self.k for dish in k_j.values())
+
+    def counts(self, dish):
+        return Counter(v for doc, t_j, k_j in zip(self.docs, self.t, self.k)
+                       for v, s in zip(doc, t_j) if s in k_j and k_j[s] == dish)
+
+    def likelihood(self, words, dish):
+        "Joint probability of the words under a dish, given the other words that it has."
+        if self.mistake == "fresh":
+            return np.prod(self.phi[dish][words])
+        counts, p = self.counts(dish), 1.0
+        for v in words:
+            p *= (counts[v] + self.eta)/(sum(counts.values()) + self.V*self.eta)
+            counts[v] += self.mistake != "product"
+        return p
+
+    def new_dish(self, m):
+        dish = next(d for d in range(len(m) + 1) if d not in m)
+        if self.mistake == "fresh":
+            self.phi[dish] = self.draw_topic({})
+        return dish
+
+    def token(self, j, i):
+        v, t_j, k_j, before = self.docs[j][i], self.t[j], self.k[j], self.tables()
+        table, t_j[i] = t_j[i], None
+        if table not in t_j:
+            del k_j[table]
+        m = before if self.mistake == "vacated" else self.tables()
+        menu = {**m, self.new_dish(m): self.gamma}
+        if self.mistake == "fresh":
+            menu = {self.draw(menu): sum(menu.values())}                           # (32)
+        a = self.alpha/(sum(m.values()) + self.gamma)
+        weights = {(s, dish): t_j.count(s)*self.likelihood([v], dish) for s, dish in k_j.items()}
+        new = next(s for s in range(len(k_j) + 1) if s not in k_j)
+        weights.update({(new, dish): a*w*self.likelihood([v], dish) for dish, w in menu.items()})
+        t_j[i], k_j_dish = self.draw(weights)                                      # (33)
+        k_j[t_j[i]] = k_j_dish
+
+    def table(self, j, s):
+        words = [v for v, table in zip(self.docs[j], self.t[j]) if table == s]
+        del self.k[j][s]
+        m = self.tables()
+        menu = {**m, self.new_dish(m): self.gamma}
+        self.k[j][s] = self.draw({d: w*self.likelihood(words, d) for d, w in menu.items()})   # (34)
+
+    def sweep(self):
+        for j, doc in enumerate(self.docs):
+            for i in range(len(doc)):
+                self.token(j, i)
+            for s in list(self.k[j]) if self.serve else ():
+                self.table(j, s)
+        if self.mistake == "fresh":
+            self.phi = {dish: self.draw_topic(self.counts(dish)) for dish in self.tables()}   # (35)
+        return np.array([self.k[j][s] for j, t_j in enumerate(self.t) for s in t_j]), sum(map(len, self.k))
+
+
+def sampled(z_and_tables, n_tokens):
+    "P(K), P(tables) and co-clustering from pairs (topics of the tokens, number of tables)."
+    p_K, p_T, same = np.zeros(n_tokens + 1), np.zeros(n_tokens + 1), np.zeros((n_tokens, n_tokens))
+    for n, (z, tables) in enumerate(z_and_tables, 1):
+        p_K[len(set(z.tolist()))] += 1
+        p_T[tables] += 1
+        same += np.equal.outer(z, z)
+    return p_K/n, p_T/n, same/n

@@ -1,0 +1,306 @@
+"""The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong samplers."""
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.optimize import linear_sum_assignment
+
+from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
+from hdp_nb.corpus import Corpus, make_bars, make_five_topics
+from hdp_nb.franchise import (FranchiseSampler, log_franchise, log_likelihood, new_scratch, seat_by_topic,
+                              sweep_franchise, unseated)
+from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
+
+# Six tiny corpora: (documents, vocabulary, eta, alpha, gamma)
+TINY = [
+    ([[0, 0, 1], [0, 2, 2], [1, 0]], 3, 0.5, 1.2, 0.7),
+    ([[0, 0, 1], [], [0, 0, 1]], 2, 0.1, 0.5, 0.9),
+    ([[0, 1, 2, 3], [3, 3, 0]], 4, 0.2, 2.0, 2.0),
+    ([[0, 0, 0, 0], [1, 1, 1, 0]], 2, 1.0, 0.7, 3.0),
+    ([[0, 1], [1, 2], [2, 0]], 5, 0.05, 5.0, 0.3),
+    ([[4, 4], [4, 1, 0], [1, 1]], 6, 2.0, 0.2, 1.0),      # words 2, 3 and 5 never occur
+]
+TOLERANCE = 0.015
+
+
+@njit
+def _collect(rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
+    for _ in range(n):
+        if not sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, True):
+            raise RuntimeError("more dishes than tokens")
+        p_K[state.K[()]] += 1/n
+        p_T[state.n_tables.sum()] += 1/n
+        conc[0] += state.alpha[()]/n
+        conc[1] += state.gamma[()]/n
+        for a in range(x.size):
+            for b in range(x.size):
+                same[a, b] += (state.z[a] == state.z[b])/n
+
+
+def collect(sampler, n, seed=0):
+    "P(K), P(tables), co-clustering and mean concentrations over n sweeps of the kernel."
+    c, rng = sampler.corpus, np.random.default_rng(seed)
+    state = sampler.init(rng)
+    N = c.n_tokens
+    out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(2)
+    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
+    _collect(rng, state, scratch, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
+    return out
+
+
+def largest_error(estimates, exact):
+    return max(abs(a - b).max() for a, b in zip(estimates, (exact.n_dishes, exact.n_tables, exact.same)))
+
+
+@pytest.mark.parametrize("docs, V, eta, alpha, gamma", TINY)
+def test_exact_posterior(docs, V, eta, alpha, gamma):
+    sampler = FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None)
+    assert largest_error(collect(sampler, 60_000), Posterior(docs, V, eta, alpha, gamma)) < TOLERANCE
+
+
+def run_naive(case, n, **options):
+    docs, V, eta, alpha, gamma = case
+    gibbs = Gibbs(docs, V, eta, alpha, gamma, np.random.default_rng(0), **options)
+    return largest_error(sampled((gibbs.sweep() for _ in range(n)), sum(map(len, docs))), Posterior(*case))
+
+
+@pytest.mark.parametrize("mistake, case, serve", [
+    ("fresh", ([[0], [0], [1]], 2, 0.5, 1.0, 1.0), True),
+    ("product", TINY[1], True),
+    ("vacated", ([[0], [0], [], [1]], 2, 0.5, 1.0, 1.0), False),
+])
+def test_the_same_check_rejects_wrong_samplers(mistake, case, serve):
+    assert run_naive(case, 10_000, serve=serve) < TOLERANCE
+    assert run_naive(case, 10_000, serve=serve, mistake=mistake) > 2*TOLERANCE
+
+
+@pytest.mark.parametrize("alpha_prior, gamma_prior", [((1, 1), (1, 1)), ((2, 0.5), (0.1, 1))])
+def test_exact_with_concentrations_resampled(alpha_prior, gamma_prior):
+    docs, V, eta = TINY[1][:3]
+    mean_alpha, mean_gamma, p_K = Posterior(docs, V, eta).concentrations(alpha_prior, gamma_prior)
+    sampler = FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, 1, 1, alpha_prior, gamma_prior)
+    K, _, _, (alpha, gamma) = collect(sampler, 200_000)
+    assert abs(K - p_K).max() < TOLERANCE
+    assert abs(alpha/mean_alpha - 1) < 0.03 and abs(gamma/mean_gamma - 1) < 0.05
+    # the control: a rate taken for a scale is far outside
+    wrong = Posterior(docs, V, eta).concentrations((alpha_prior[0], 1/alpha_prior[1]), gamma_prior)[0]
+    assert alpha_prior[1] == 1 or abs(alpha/wrong - 1) > 0.1
+
+
+def test_log_joint():
+    docs, V, eta, alpha, gamma = TINY[0]
+    corpus = Corpus.from_docs(docs, n_words=V)
+    chain = run_chain(FranchiseSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(0), 5)
+    state = chain.state
+    sizes, words = [], 0.0
+    for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
+        words += log_urn(np.bincount(state.t[a:b])) if b > a else 0.0
+    expected = (log_prior(alpha, gamma, state.n_tables.sum(), int(state.K), corpus.doc_lengths) + words
+                + log_urn(state.m_k[:int(state.K)]))
+    assert np.isclose(log_franchise(state, corpus.offsets), expected)
+    likelihood = log_words(corpus.x.tolist(), state.z.tolist(), V, eta)
+    assert np.isclose(log_likelihood(state.n_vk, state.n_k, eta), likelihood)
+    assert np.isclose(chain.trace["log_joint"][-1], expected + likelihood)
+
+
+def test_prior():
+    "V = 1: the words say nothing, so the sampler must give the prior."
+    corpus = Corpus.from_docs([[0]*100]*50, n_words=1)
+    K, tables = [], []
+    for seed in range(4):
+        sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, None, None)
+        trace = run_chain(sampler, np.random.default_rng(seed), 4000, burn_in=200).trace
+        K.append(trace["n_topics"][200:].mean())
+        tables.append(trace["n_tables"][200:].mean()/50)
+    harmonic = sum(1/i for i in range(1, 101))
+    assert abs(np.mean(tables)/harmonic - 1) < 0.005                # 5.187 tables per document
+    assert abs(np.mean(K) - 6.12) < max(4*np.std(K, ddof=1)/2, 0.05)
+
+
+# ---------------------------------------------------------------- bookkeeping
+
+def check_counts(state, corpus):
+    "Every count follows from the tables of the tokens and the dishes of the tables."
+    document = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
+    K, place = int(state.K), corpus.offsets[document] + state.t
+    n_jt = np.bincount(place, minlength=corpus.n_tokens)
+    for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
+        T = state.n_tables[j]
+        assert (n_jt[a:a + T] > 0).all() and not n_jt[a + T:b].any()
+    assert (n_jt == state.n_jt).all()
+    assert (state.k_jt[place] == state.z).all()
+    n_vk = np.zeros_like(state.n_vk)
+    np.add.at(n_vk, (corpus.x, state.z), 1)
+    assert (n_vk == state.n_vk).all() and (n_vk.sum(0) == state.n_k).all()
+    assert (np.bincount(state.k_jt[n_jt > 0], minlength=state.m_k.size) == state.m_k).all()
+    assert (state.m_k[:K] > 0).all() and not state.m_k[K:].any()
+
+
+@pytest.mark.parametrize("init", ["sequential", 1, 50])
+@pytest.mark.parametrize("gamma", [1.0, 60.0])       # 60: dishes come and go, the arrays must grow
+def test_counts_after_every_sweep(init, gamma):
+    docs = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)[0]
+    corpus = Corpus.from_docs([*docs, [], [3]], n_words=16)
+    sampler = FranchiseSampler(corpus, 0.1, 2.0, gamma, (1, 1), None, init)
+    rng = np.random.default_rng(0)
+    state = sampler.init(rng)
+    check_counts(state, corpus)
+    capacities = {state.m_k.size}
+    for _ in range(15):
+        state, info = sampler.sweep(rng, state)
+        check_counts(state, corpus)
+        assert info["n_topics"] == state.K and info["n_tables"] == state.n_tables.sum()
+        capacities.add(state.m_k.size)
+    assert gamma == 1.0 or max(capacities) > 16
+
+
+def test_seeds_reproduce_and_resume_is_identical(tmp_path):
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
+    run = lambda n, **kw: run_chain(FranchiseSampler(corpus, 0.1), np.random.default_rng(7), n, thin=3, **kw)
+    whole, again = run(20), run(20)
+    run(9, checkpoint=tmp_path/"c.npz", checkpoint_every=4)
+    resumed = run(20, checkpoint=tmp_path/"c.npz")
+    for other in (again, resumed):
+        for a, b in zip(whole.state, other.state):
+            assert np.array_equal(a, b)
+        assert all(np.array_equal(whole.trace[name], other.trace[name]) for name in whole.trace)
+        assert all(np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r))
+
+
+def test_chains_in_threads_are_the_serial_ones():
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
+    one, two = (run_chains(FranchiseSampler(corpus, 0.1), np.random.default_rng(1), 3, 6, n_jobs=n) for n in (1, 2))
+    assert all(np.array_equal(a.state.z, b.state.z) for a, b in zip(one, two))
+    assert not np.array_equal(one[0].state.z, one[1].state.z)
+
+
+def test_seat_by_topic():
+    corpus = Corpus.from_docs([[0, 1, 1], [], [2, 0]], n_words=3)
+    state = seat_by_topic(corpus, [7, 3, 7, 3, 3], 1.0, 1.0)            # labels with gaps
+    check_counts(state, corpus)
+    assert state.z.tolist() == [1, 0, 1, 0, 0] and state.n_tables.tolist() == [2, 0, 1] and state.m_k[:2].tolist() == [2, 1]
+    for bad in ([0, 1], [0.5]*5, [[0]]*5):
+        with pytest.raises(ValueError, match="z must hold one whole number per token"):
+            seat_by_topic(corpus, bad, 1.0, 1.0)
+
+
+def test_large_tables_in_logarithms():
+    "Documents of one topic: tables of hundreds of words, whose predictives underflow if multiplied up."
+    corpus = Corpus.from_docs([[0]*400, [1]*400, [0]*400, [1]*400], n_words=5000)
+    chain = run_chain(FranchiseSampler(corpus, 0.01, 0.5, 1.0, None, None), np.random.default_rng(0), 50)
+    check_counts(chain.state, corpus)
+    z = chain.state.z.reshape(4, 400)
+    majority = [np.bincount(row).argmax() for row in z]
+    assert majority[0] == majority[2] != majority[1] == majority[3]
+
+
+# ---------------------------------------------------------------- Geweke: every hyperparameter free
+
+def seating_state(t, k, x, lengths, V, alpha, gamma):
+    "A FranchiseState from tables of tokens and dishes of tables, counted anew."
+    offsets = np.append(0, np.cumsum(lengths))
+    corpus = SimpleNamespace(n_tokens=len(x), n_docs=len(lengths), n_words=V)
+    state = unseated(corpus, alpha, gamma, 32)
+    state.t[:] = np.concatenate(t)
+    for j, (t_j, k_j) in enumerate(zip(t, k)):
+        state.n_tables[j] = len(k_j)
+        for s, dish in enumerate(k_j):
+            state.n_jt[offsets[j] + s], state.k_jt[offsets[j] + s] = t_j.count(s), dish
+            state.m_k[dish] += 1
+        state.z[offsets[j]:offsets[j + 1]] = [k_j[s] for s in t_j]
+    state.K[()] = (state.m_k > 0).sum()
+    return state
+
+
+def seat(rng, lengths, alpha, gamma):
+    t, k, m = [], [], []
+    for n in lengths:
+        t_j, k_j, sizes = [], [], []
+        for i in range(n):
+            s = int(np.searchsorted(np.cumsum(sizes + [alpha]), rng.random()*(i + alpha), side="right"))
+            if s == len(sizes):
+                d = int(np.searchsorted(np.cumsum(m + [gamma]), rng.random()*(sum(m) + gamma), side="right"))
+                m += [0]*(d == len(m))
+                m[d] += 1
+                sizes.append(0)
+                k_j.append(d)
+            sizes[s] += 1
+            t_j.append(s)
+        t.append(t_j)
+        k.append(k_j)
+    return t, k
+
+
+def draw_words(rng, state, lengths, V, eta):
+    "Words given the seating: an urn for every dish. Fills the state's word counts."
+    state.n_vk[:], state.n_k[:] = 0, 0
+    x = np.zeros(len(state.z), np.int32)
+    for i, k in enumerate(state.z):
+        w = state.n_vk[:, k] + eta
+        x[i] = np.searchsorted(np.cumsum(w), rng.random()*w.sum(), side="right")
+        state.n_vk[x[i], k] += 1
+        state.n_k[k] += 1
+    return x
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_geweke(right):
+    lengths, V, eta = [4, 3, 0, 5], 3, 0.4
+    offsets = np.append(0, np.cumsum(lengths))
+    prior, claimed = ((2.0, 2.0), (1.0, 1.0)), ((2.0, 2.0) if right else (3.0, 2.0), (1.0, 1.0))
+
+    def prior_draw(rng):
+        alpha, gamma = (rng.gamma(a)/b for a, b in prior)
+        return seating_state(*seat(rng, lengths, alpha, gamma), offsets[-1]*[0], lengths, V, alpha, gamma)
+
+    def sweep(rng, state, x):
+        sampler = FranchiseSampler(Corpus(x, offsets, n_words=V), eta, 1.0, 1.0, *claimed)
+        return sampler._sweep(rng, state, serve=True)
+
+    def statistics(state, x):
+        return {"K": float(state.K), "tables": float(state.n_tables.sum()), "alpha": float(state.alpha),
+                "gamma": float(state.gamma), "alone": float((state.n_k == 1).sum()), "same": float((np.bincount(x)**2).sum()),
+                "largest": float(state.n_k.max()), "joint": float(state.K)*float(state.alpha)}
+
+    z = joint_distribution_test(np.random.default_rng(3), prior_draw, lambda rng, s: draw_words(rng, s, lengths, V, eta),
+                                sweep, statistics, n_draws=1500 if right else 600)
+    worst = max(map(abs, z.values()))
+    assert worst < 4 if right else worst > 6, z
+
+
+# ---------------------------------------------------------------- topics
+
+def matched(components, phi, least=0.95):
+    "How many true topics have a learned one of their own with a cosine above `least`."
+    unit = lambda a: a/np.linalg.norm(a, axis=1, keepdims=True)
+    cosine = unit(phi) @ unit(components).T
+    return (cosine[linear_sum_assignment(-cosine)] > least).sum()
+
+
+def test_bars():
+    "All 20 bars, and no other topic of 1% or more, on at least 4 of 5 seeds."
+    found = 0
+    for seed in range(5):
+        corpus, truth = make_bars(concentration=2.0, random_state=seed)
+        state = run_chain(FranchiseSampler(corpus), np.random.default_rng(seed), 30).state
+        big = state.n_k >= 0.01*corpus.n_tokens
+        found += big.sum() == 20 and matched((state.n_vk[:, big] + 0.5).T, truth.phi) == 20
+    assert found >= 4
+
+
+def test_five_topics():
+    "Wang and Blei's set: 4 or 5 topics, the first two being hard to tell apart. (Of 5% or more: some seeds keep a junk topic of 1 or 2%.)"
+    for seed in range(5):
+        corpus, truth = make_five_topics(random_state=seed)
+        sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, (0.1, 1), (0.1, 1))
+        state = run_chain(sampler, np.random.default_rng(seed), 400).state
+        assert (state.n_k >= 0.05*corpus.n_tokens).sum() in (4, 5)
+
+
+@pytest.mark.parametrize("argument, value", [
+    ("eta", 0), ("eta", -1), ("eta", float("nan")), ("alpha", 0), ("gamma", float("inf")), ("alpha_prior", (1,)),
+    ("alpha_prior", (0, 1)), ("gamma_prior", "x"), ("gamma_prior", (1, -1)), ("init", "random"), ("init", 0)])
+def test_bad_arguments(argument, value):
+    with pytest.raises(ValueError, match=f"^{argument}"):
+        FranchiseSampler(Corpus.from_docs([[0, 1]]), **{argument: value})
