@@ -8,6 +8,7 @@ __all__ = ['HDP', 'DPMixture']
 # %% ../nbs/19_estimators.ipynb #141aa831
 import json
 import math
+from inspect import signature
 
 import numpy as np
 from scipy.special import logsumexp
@@ -343,8 +344,9 @@ def _family(name):
 def _component_prior(model, fam, X):
     "The prior of a DPMixture's components: eta and n_symbols for counts, prior for the normal families."
     if fam.name not in ("categorical", "multinomial"):
-        if not isinstance(model.prior, dict | None):
-            raise ValueError(f"prior must be None or a dict of hyperparameters, got {model.prior!r}")
+        names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
+        if not isinstance(model.prior, dict | None) or not set(model.prior or ()) <= set(names):
+            raise ValueError(f"prior must be None or a dict of some of {', '.join(names)}, got {model.prior!r}")
         return fam.default_prior(X, **(model.prior or {}))
     if model.prior is not None:
         raise ValueError(f"prior must be None where likelihood is {fam.name!r}, whose prior is eta; got {model.prior!r}")
@@ -352,6 +354,8 @@ def _component_prior(model, fam, X):
     return fam.default_prior(X, eta=model.eta, **size)
 
 # %% ../nbs/19_estimators.ipynb #789711a0
+_COMPARED = 200      # samples at most among which the clustering to show is chosen: all pairs of them are compared
+
 class DPMixture(ClusterMixin, _Sampled):
     """Dirichlet process mixture (Teh, Jordan, Beal & Blei 2006, section 3.3) by collapsed Gibbs sampling: clusters and densities.
 
@@ -388,7 +392,8 @@ class DPMixture(ClusterMixin, _Sampled):
     Attributes
     ----------
     labels_ : int array, shape (n,)
-        Clusters of the rows, 0 the largest, in the kept sample that is closest to all of them on average (variation of information).
+        Clusters of the rows, 0 the largest, in the kept sample that is closest to all of them on average (variation of
+        information; of more than 200, an even selection).
     n_components_ : int
         How many clusters that sample has. Their posterior is in `trace_["n_components"]`.
     components_ : dict of arrays
@@ -448,7 +453,8 @@ class DPMixture(ClusterMixin, _Sampled):
         chains, _ = self._run(sampler, callback, checkpoint)
         samples = [sample for chain in chains for sample in chain.samples or [sampler.snapshot(chain.state)]]
         self.samples_ = {name: np.array([sample[name] for sample in samples]) for name in samples[0]}
-        z = self.samples_["z"][point_partition(self.samples_["z"])]
+        few = self.samples_["z"][::-(-len(samples)//_COMPARED)]
+        z = few[point_partition(few)]
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
         self.n_components_ = int(z.max()) + 1
         self.components_ = sampler.fam.expected(sampler.prior, sampler.state(self.labels_).stats, self.n_components_)
@@ -469,8 +475,7 @@ class DPMixture(ClusterMixin, _Sampled):
         "For every kept sample its labels, and log p(component, x) for the rows x of X, the last column for a new component."
         check_is_fitted(self)
         X, sampler = self._rows(X), self._sampler()
-        for z, alpha in zip(self.samples_["z"], self.samples_["alpha"]):
-            yield z, sampler.log_weights(sampler.state(z, alpha), X)
+        return ((z, sampler.log_weights(sampler.state(z, alpha), X)) for z, alpha in zip(self.samples_["z"], self.samples_["alpha"]))
 
     def predict(self, X):
         """The most probable cluster, one of those of `labels_`, for every row of X; see above how it is averaged over samples.
@@ -479,8 +484,8 @@ class DPMixture(ClusterMixin, _Sampled):
         -------
         int array, shape (n,)
         """
-        C, membership = self.n_components_, 0.0
-        for z, log_w in self._log_weights(X):
+        samples, C, membership = self._log_weights(X), self.n_components_, 0.0
+        for z, log_w in samples:
             w = np.exp(log_w - logsumexp(log_w, axis=1, keepdims=True))[:, :-1]
             members = np.bincount(z*C + self.labels_, minlength=w.shape[1]*C).reshape(-1, C)
             membership += w @ (members/members.sum(axis=1, keepdims=True))
