@@ -80,7 +80,7 @@ def resample_concentration(rng, conc, n, n_tables, shape, rate):
     rng : numpy.random.Generator
     conc : float
         Current value, > 0.
-    n : int64 array, shape (J,)
+    n : int64 array (J,), or a tuple
         Customers of each group; groups with none are skipped.
     n_tables : int
         Tables of all groups together (at least one per group that has customers).

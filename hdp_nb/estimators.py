@@ -43,7 +43,7 @@ class _Saved(BaseEstimator):
         meta, arrays = {"format": _FORMAT, "class": type(self).__name__, "params": params, "results": {}}, {}
         for name, value in self._results().items():
             if isinstance(value, np.ndarray):
-                arrays[name] = value
+                arrays[name] = value.astype(str) if value.dtype.hasobject else value    # the column names of a data frame
             elif isinstance(value, dict):
                 arrays.update({f"{name}/{key}": array for key, array in value.items()})
             elif isinstance(value, list) and value and isinstance(value[0], TopicCounts):

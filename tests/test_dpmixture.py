@@ -101,6 +101,9 @@ def test_save_and_load(tmp_path, model, X):
     assert all((again.trace_[name] == model.trace_[name]).all() for name in model.trace_)
     with pytest.raises(ValueError, match="HDP"):
         HDP.load(path)
+    model.feature_names_in_ = np.array(["height", "width"], object)  # as a data frame leaves them
+    model.save(path)
+    assert DPMixture.load(path).feature_names_in_.tolist() == ["height", "width"]
 
 
 @pytest.mark.parametrize("params, X, match", [
