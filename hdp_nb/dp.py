@@ -8,6 +8,7 @@ __all__ = ['crp', 'log_eppf', 'resample_concentration', 'DPState', 'make_unseat'
            'point_partition']
 
 # %% ../nbs/10_dp.ipynb #226971f6
+import math
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -47,6 +48,17 @@ def crp(rng, n, alpha):
     return table
 
 # %% ../nbs/10_dp.ipynb #1569684f
+@njit(nogil=True)
+def _log_eppf(n_k, alpha):
+    "`log_eppf` for kernels."
+    n, total = 0, 0.0
+    for size in n_k:
+        if size > 0:
+            n += size
+            total += math.log(alpha) + math.lgamma(size)
+    return total + math.lgamma(alpha) - math.lgamma(alpha + n)
+
+
 def log_eppf(n_k, alpha):
     """Log probability of one partition under the Chinese restaurant process.
 
@@ -62,9 +74,7 @@ def log_eppf(n_k, alpha):
     float
     """
     _check_positive(alpha=alpha)
-    n_k = np.asarray(n_k)
-    n_k = n_k[n_k > 0]
-    return len(n_k) * np.log(alpha) + gammaln(n_k).sum() + gammaln(alpha) - gammaln(alpha + n_k.sum())
+    return _log_eppf(np.asarray(n_k), alpha)
 
 # %% ../nbs/10_dp.ipynb #1269ec4a
 @njit(nogil=True)

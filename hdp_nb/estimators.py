@@ -94,7 +94,7 @@ class _Sampled(_Saved):
 
     def _run(self, sampler, callback, checkpoint):
         "Run the chains; sets burn_in_, trace_ and traces_. Returns the chains and the number of the one to show."
-        self.burn_in_ = _check_int("n_iter", self.n_iter, 1)//2 if self.burn_in is None else self.burn_in
+        self.burn_in_ = _check_int("n_iter", self.n_iter, 1)//2 if self.burn_in is None else _check_int("burn_in", self.burn_in, 0, self.n_iter - 1)
         chains = run_chains(sampler, as_rng(self.random_state), self.n_chains, self.n_iter, n_jobs=self.n_jobs, burn_in=self.burn_in_,
                             thin=self.thin, callback=callback, progress=bool(self.verbose), checkpoint=checkpoint)
         best = int(np.argmax([chain.trace["log_joint"][-len(chain.trace["log_joint"])//2:].mean() for chain in chains]))
@@ -128,14 +128,6 @@ class _TopicModel(TransformerMixin, _Saved):
             return corpus
         return as_corpus(X, n_words=self.n_features_in_, min_tokens=0)
 
-    @staticmethod
-    def _fold_in(rng, corpus, counts, eta):
-        "Proportions of the documents, the topics they are of, for one sample: pi (J, capacity), phi (V, capacity)."
-        phi, weight = predictive_topics(counts, eta)
-        pi = np.empty((corpus.n_docs, len(weight)))
-        fold_in(rng, corpus.x, corpus.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
-        return pi, phi
-
     def transform(self, X):
         """Proportions of the topics of `components_` in every document.
 
@@ -146,11 +138,14 @@ class _TopicModel(TransformerMixin, _Saved):
         Returns
         -------
         float array, shape (n_docs, n_topics_)
-            Rows sum to 1. The same for the same model and documents.
+            Rows sum to 1. A document's row is the same whatever stands beside it.
         """
         check_is_fitted(self)
         corpus = self._corpus(X)
-        pi, _ = self._fold_in(np.random.default_rng(0), corpus, self.samples_[self.best_], self.eta)
+        phi, weight = predictive_topics(self.samples_[self.best_], self.eta)
+        pi = np.empty((corpus.n_docs, len(weight)))
+        for j in range(corpus.n_docs):                  # a generator of its own for every document
+            fold_in(np.random.default_rng(0), corpus[j], np.array([0, corpus.doc_lengths[j]]), phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi[j:j + 1])
         pi = pi[:, self.order_]
         return pi/pi.sum(axis=1, keepdims=True)
 
@@ -174,7 +169,9 @@ class _TopicModel(TransformerMixin, _Saved):
             raise ValueError(f"heldout must hold the same documents as observed, got {heldout.n_docs} and {observed.n_docs}")
         p = np.zeros(heldout.n_tokens)
         for counts in self.samples_:
-            pi, phi = self._fold_in(rng, observed, counts, self.eta)
+            phi, weight = predictive_topics(counts, self.eta)
+            pi = np.empty((observed.n_docs, len(weight)))
+            fold_in(rng, observed.x, observed.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
             token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
         return np.log(p/len(self.samples_))
 
@@ -191,10 +188,11 @@ class _TopicModel(TransformerMixin, _Saved):
         float
             Natural logarithm per token; larger is better. The same for the same model and documents.
         """
-        observed, heldout = self._corpus(X).split_tokens(0.2, np.random.default_rng(0))
+        rng = np.random.default_rng(0)
+        observed, heldout = self._corpus(X).split_tokens(0.2, rng)
         if heldout.n_tokens == 0:
-            raise ValueError("X must have documents of at least 2 tokens, to hold one out; got none")
-        return float(self.log_predictive(observed, heldout).mean())
+            raise ValueError("X must have documents of 3 tokens or more, to hold one out; got none")
+        return float(self.log_predictive(observed, heldout, rng).mean())
 
     def perplexity(self, X):
         "exp(-score(X)): the number of equally likely words that would be as hard to guess."

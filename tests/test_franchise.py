@@ -1,4 +1,7 @@
 """The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong samplers."""
+import os
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -166,6 +169,27 @@ def test_seeds_reproduce_and_resume_is_identical(tmp_path):
             assert np.array_equal(a, b)
         assert all(np.array_equal(whole.trace[name], other.trace[name]) for name in whole.trace)
         assert all(np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r))
+
+
+def test_the_same_without_the_compiler(tmp_path):
+    "NUMBA_DISABLE_JIT=1 runs the kernels as plain Python, and must give the same chain."
+    script = """
+import sys
+import numpy as np
+from hdp_nb.chain import run_chain
+from hdp_nb.corpus import make_bars
+from hdp_nb.franchise import FranchiseSampler
+corpus, _ = make_bars(n_docs=8, doc_len=60, grid=3, random_state=0)
+state = run_chain(FranchiseSampler(corpus, 0.01, gamma=8.0, gamma_prior=None), np.random.default_rng(1), 4).state
+np.savez(sys.argv[1], **state._asdict())
+"""
+    states = []
+    for disable in ("0", "1"):
+        path = tmp_path/f"{disable}.npz"
+        subprocess.run([sys.executable, "-c", script, path], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": disable})
+        with np.load(path) as arrays:
+            states.append(dict(arrays))
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
 
 
 def test_chains_in_threads_are_the_serial_ones():
