@@ -64,7 +64,8 @@ def made_anew(tmp_path_factory):
 
 @pytest.mark.parametrize("path", NOTEBOOKS)
 def test_is_clean(path, made_anew):
-    assert (made_anew / "nbs" / path.name).read_bytes() == path.read_bytes(), "python tools/run.py clean"
+    clean = (made_anew / "nbs" / path.name).read_bytes() == path.read_bytes()
+    assert clean, "python tools/run.py clean"
 
 
 @pytest.mark.parametrize("pattern", ["hdp_nb/*.py", "README.md", "nbs/images/index-*.png"])
