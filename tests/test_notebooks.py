@@ -17,11 +17,12 @@ def shown(cell):
     for output in cell.outputs:
         if output.output_type == "stream":
             if seen and seen[-1][0] == output.name:
-                output = {**output, "text": seen.pop()[1] + output.text}
-            seen.append((output["name"], output["text"]))
+                seen[-1][1] += output.text
+            else:
+                seen.append([output.name, output.text])
         else:
             data = output.get("data", {"error": output.get("ename")})
-            seen.append({kind: value if kind.startswith("text/") else "..." for kind, value in data.items()})
+            seen.append(["shown", {kind: value if kind.startswith("text/") else "..." for kind, value in data.items()}])
     return seen
 
 

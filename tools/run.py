@@ -74,13 +74,13 @@ def set_up(dev):
     make_environment()
     if stamp.exists() and stamp.read_text() == state:
         return
-    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
     print("Installing the packages that tools/{} names; the first time takes a minute or two"
           .format(pins[-1].name), flush=True)
     if subprocess.call(pip + ["-r", str(pins[-1])]):
         fail("pip could not install tools/{} (see above); without a network, or behind a proxy that pip "
              "does not know (HTTPS_PROXY), it cannot.".format(pins[-1].name))
-    if subprocess.call(pip + ["--quiet", "--no-deps", "--no-build-isolation", "--editable", str(ROOT)]):
+    if subprocess.call(pip + ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]):
         fail("pip could not install hdp_nb itself (see above).")
     stamp.write_text(state)
 
@@ -88,7 +88,8 @@ def set_up(dev):
 def command(task, arguments):
     """What a task stands for, to be run in the repository."""
     if task == "demo":
-        return [PYTHON, "-m", "hdp_nb.cli", "fit", "sotu", "--out", os.path.join("results", "sotu")] + arguments
+        return [PYTHON, "-m", "hdp_nb.cli", "fit", "sotu", "--out", os.path.join("results", "sotu"),
+                "--overwrite"] + arguments
     if task == "test":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return [PYTHON, "-m", "pytest", "-n", str(min(cores, 4)), "--dist", "loadgroup"] + arguments
