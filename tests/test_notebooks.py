@@ -1,12 +1,15 @@
 """Every notebook runs, prints what it says it prints, and is what the package and the README are made from."""
+import ast
 import copy
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 from nbclient.exceptions import CellExecutionError
 from nbdev.clean import clean_nb
-from notebooks import ROOT, execute, export, is_run, nbdev, notebooks, read
+from notebooks import ROOT, directives, execute, export, is_run, nbdev, notebooks, read
 
 NOTEBOOKS = [pytest.param(path, id=path.stem) for path in notebooks()]
 
@@ -48,6 +51,16 @@ def test_stores_neither_errors_nor_warnings(path):
             assert output.output_type != "error" and output.get("name") != "stderr", f"cell {number}: {output}"
 
 
+@pytest.mark.parametrize("path", NOTEBOOKS)
+def test_imports_stand_in_cells_of_their_own(path):
+    """Making the published site, nbdev runs each cell that imports, without those before it."""
+    for number, cell in enumerate(read(path).cells):
+        if is_run(cell, slow=True) and "export" not in directives(cell)[0]:
+            tree = ast.parse(re.sub(r"^[%!].*", "", cell.source, flags=re.MULTILINE))
+            imports = [isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.walk(tree)]
+            assert sum(imports) in (0, len(tree.body)), f"cell {number}:\n{cell.source}"
+
+
 @pytest.fixture(scope="module")
 def made_anew(tmp_path_factory):
     """A copy of the repository with the notebooks cleaned, and all that is made from them made anew."""
@@ -74,3 +87,11 @@ def test_what_is_made_from_the_notebooks_is_in_step(pattern, made_anew):
     here, anew = ({path.relative_to(root): path.read_bytes() for path in root.glob(pattern)} for root in (ROOT, made_anew))
     differing = sorted(str(path) for path in here.keys() | anew.keys() if here.get(path) != anew.get(path))
     assert not differing, "python tools/run.py export"
+
+
+def test_nbdev_prepares_every_notebook_for_quarto(made_anew):
+    """The half of making the published site that works without Quarto."""
+    done = subprocess.run([sys.executable, "-c", "from nbdev.serve import proc_nbs; proc_nbs(n_workers=1)"],
+                          cwd=made_anew, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in (made_anew / "_proc").glob("*.ipynb")} == {path.name for path in notebooks()}
