@@ -234,8 +234,9 @@ class HDP(_TopicModel, _Sampled):
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
-    init : "sequential", int or array of topics
-        Where to begin: by sequential prediction; with every token in one of that many topics at random; with these topics of the tokens.
+    init : int, "sequential", or array of topics
+        Where to begin: with every token in one of that many topics at random (rather too many than too few); by sequential
+        prediction (Wang & Blei, section 4); with these topics of the tokens.
     n_chains : int
         Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result does not depend on it.
     random_state : None, int or numpy.random.Generator
@@ -264,7 +265,7 @@ class HDP(_TopicModel, _Sampled):
         Sweeps before the first kept sample.
     """
     def __init__(self, sampler="crf", gamma=1.0, alpha=1.0, eta=0.5, gamma_prior=(1, 1), alpha_prior=(1, 1), n_iter=300, burn_in=None,
-                 thin=10, init="sequential", n_chains=1, n_jobs=None, random_state=None, verbose=False):
+                 thin=10, init=100, n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.sampler = sampler
         self.gamma = gamma
         self.alpha = alpha
