@@ -153,7 +153,7 @@ def _topic_bars(ax, words, probs):
 # %% ../nbs/22_plots.ipynb #9432f3a1
 def _traces(trace, names):
     "One array (chains, sweeps) per name, of an estimator, a mapping, or a list of mappings."
-    trace = getattr(trace, "trace_", trace)
+    trace = getattr(trace, "traces_", getattr(trace, "trace_", trace))
     chains = list(trace) if isinstance(trace, (list, tuple)) else [trace]
     takes = "trace: takes a fitted estimator, a mapping from name to one value per sweep, or a list of such mappings"
     if not chains or not all(hasattr(chain, "keys") and len(chain) for chain in chains):
@@ -178,14 +178,14 @@ def plot_trace(trace, names=("n_topics", "log_joint"), burn_in=None, *, fig=None
     trace : fitted estimator; or mapping from name to an array (sweeps,) or (chains, sweeps); or a
         list of such mappings, one per chain.
     names : which to draw, each in a panel of its own.
-    burn_in : sweeps to shade; default the estimator's `burn_in`, else 0.
+    burn_in : sweeps to shade; default the estimator's `burn_in_`, else 0.
     fig : Figure or SubFigure to draw in.
 
     Returns
     -------
     matplotlib.figure.Figure
     """
-    burn_in = getattr(trace, "burn_in", None) if burn_in is None else burn_in
+    burn_in = getattr(trace, "burn_in_", None) if burn_in is None else burn_in
     burn_in = _count("burn_in", burn_in) if burn_in else 0
     names = [names] if isinstance(names, str) else list(names)
     rows = _traces(trace, names)

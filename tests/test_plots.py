@@ -19,7 +19,7 @@ VOCAB = ["ant", "bee", "cow", "dog"]
 THETA = np.array([[1., 0, 0], [.5, .5, 0], [0, .2, .8], [0, 0, 1]])
 TRACE = {"n_topics": np.r_[1:9], "log_joint": -1e6 + np.r_[1:9], "alpha": np.ones(8)}
 MODEL = SimpleNamespace(components_=PHI / PHI.sum(1, keepdims=True), topic_shares_=np.array([.2, .5, .3]), doc_topic_=THETA,
-                        trace_=TRACE, burn_in=3, top_words=lambda n: [["x", "y", "z"][:n], ["u", "v", "w"][:n], ["a", "b", "c"][:n]])
+                        trace_=TRACE, burn_in_=3, top_words=lambda n: [["x", "y", "z"][:n], ["u", "v", "w"][:n], ["a", "b", "c"][:n]])
 EVERY = {"topics": lambda **k: plot_topics(MODEL, **k), "trace": lambda **k: plot_trace(MODEL, **k),
          "panels": lambda **k: plot_shares(MODEL, list("aabb"), **k),
          "stacked": lambda **k: plot_shares(MODEL, list("aabb"), kind="stacked", **k), "bars": lambda **k: plot_bars_topics(MODEL, **k)}
