@@ -55,7 +55,7 @@ def _key(settings, corpus):
 def _unfinished(out):
     "The folder in which a run is made, `out`.part. An error that comes before anything is in it leaves nothing behind."
     part = out.with_name(out.name + ".part")
-    if part.exists() and not part.is_dir() or part.is_dir() and any(part.iterdir()) and not any(part.glob("chain-*.npz")):
+    if part.exists() and not part.is_dir() or part.is_dir() and any(part.iterdir()) and not any(part.glob("chain-*")):
         raise ValueError(f"{part} is in the way: it takes the unfinished run, but holds something else")
     made = [folder for folder in (part, *part.parents) if not folder.exists()]
     part.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def _finish(part, out):
         shutil.rmtree(aside)
     else:
         part.rename(out)
-    for checkpoint in out.glob("chain-*.npz"):
+    for checkpoint in out.glob("chain-*"):
         checkpoint.unlink()
 
 # %% ../nbs/24_cli.ipynb #564e334a
@@ -208,7 +208,10 @@ def _write_json(path, value):
 def _read_json(folder, name):
     "A file that `_write_json` wrote."
     try:
-        return json.loads((folder / name).read_text(encoding="utf-8"))
+        value = json.loads((folder / name).read_text(encoding="utf-8"))
+        if name == "summary.json" and not (isinstance(value, dict) and "program" in value):
+            raise ValueError("it says nothing of hdp_nb")
+        return value
     except FileNotFoundError:
         raise ValueError(f"DIR takes a folder that hdp_nb fit wrote, but {folder} holds no {name}") from None
     except ValueError as error:
@@ -244,8 +247,6 @@ def _fit(args):
 def _sample(args, train, part, corpus):
     "The model, fitted to `train`, going on from a checkpoint in `part` if there is one of the same run."
     from hdp_nb.estimators import HDP
-    if args.burn_in is not None and args.burn_in >= args.n_iter:
-        raise ValueError(f"--burn-in takes a number of sweeps below --n-iter, got {args.burn_in} of {args.n_iter}")
     settings = {name: getattr(args, name) for name in _MODEL + _DATA}
     checkpoint = part / f"chain-{_key([__version__, settings], corpus)}.npz"
     old = any(part.glob(f"{checkpoint.stem}-*.npz"))
@@ -499,8 +500,8 @@ def _add_sampling(s):
     s.add_argument("--n-iter", type=int, default=300, metavar="N", help="sweeps over all tokens (%(default)s)")
     s.add_argument("--burn-in", type=int, metavar="N", help="sweeps before the first that is kept (half of them)")
     s.add_argument("--thin", type=int, default=10, metavar="N", help="keep every N-th after that (%(default)s)")
-    s.add_argument("--init", type=_init, default="sequential", metavar="HOW",
-                   help="'sequential' prediction, or a number of topics to deal tokens to at random (%(default)s)")
+    s.add_argument("--init", type=_init, default=100, metavar="HOW",
+                   help="number of topics to deal the tokens to at random, or 'sequential' prediction (%(default)s)")
     s.add_argument("--n-chains", type=int, default=1, metavar="N", help="independent chains (%(default)s)")
     s.add_argument("--n-jobs", type=int, default=-1, metavar="N", help="of them at a time; -1: one per core; the result is the same (%(default)s)")
 
@@ -515,12 +516,12 @@ Until everything is complete, the run lives in DIR.part. If it is killed, or sto
 command goes on where it was and gives the same result. Ctrl-C also leaves the results so far there."""
 
 _FIT_EXAMPLES = """examples:
-  hdp_nb fit sotu --out results/sotu --eta 0.07 --n-iter 200
+  hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200
   hdp_nb fit letters.txt --out results/letters --stop-words english --min-count 5
   hdp_nb fit docword.nips.txt.gz --vocab vocab.nips.txt --out results/nips --n-chains 4"""
 
 _EXAMPLES = """examples:
-  hdp_nb fit sotu --out results/sotu --eta 0.07
+  hdp_nb fit sotu --out results/sotu --eta 0.1
   hdp_nb topics results/sotu --n-words 20
   hdp_nb score results/sotu letters.txt
   hdp_nb report results/sotu

@@ -94,9 +94,13 @@ class _Sampled(_Saved):
 
     def _run(self, sampler, callback, checkpoint):
         "Run the chains; sets burn_in_, trace_ and traces_. Returns the chains and the number of the one to show."
-        self.burn_in_ = _check_int("n_iter", self.n_iter, 1)//2 if self.burn_in is None else _check_int("burn_in", self.burn_in, 0, self.n_iter - 1)
+        n_iter = _check_int("n_iter", self.n_iter, 1)
+        self.burn_in_ = n_iter//2 if self.burn_in is None else _check_int("burn_in", self.burn_in, 0, n_iter - 1)
         chains = run_chains(sampler, as_rng(self.random_state), self.n_chains, self.n_iter, n_jobs=self.n_jobs, burn_in=self.burn_in_,
                             thin=self.thin, callback=callback, progress=bool(self.verbose), checkpoint=checkpoint)
+        chains = [chain for chain in chains if chain.n_done]         # Ctrl-C may come before the first sweep
+        if not chains:
+            raise KeyboardInterrupt
         best = int(np.argmax([chain.trace["log_joint"][-len(chain.trace["log_joint"])//2:].mean() for chain in chains]))
         self.trace_ = chains[best].trace
         self.traces_ = {name: np.full((len(chains), max(chain.n_done for chain in chains)), np.nan) for name in self.trace_}

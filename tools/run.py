@@ -89,7 +89,7 @@ def command(task, arguments):
     """What a task stands for, to be run in the repository."""
     if task == "demo":
         return [PYTHON, "-m", "hdp_nb.cli", "fit", "sotu", "--out", os.path.join("results", "sotu"),
-                "--overwrite"] + arguments
+                "--overwrite", "--eta", "0.1", "--n-iter", "200"] + arguments
     if task == "test":
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return [PYTHON, "-m", "pytest", "-n", str(min(cores, 4)), "--dist", "loadgroup"] + arguments

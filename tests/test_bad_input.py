@@ -1,0 +1,329 @@
+"""Bad input: a ValueError that names the argument, what it got and what it takes; on the command line one line and exit code 2.
+
+Every case goes through the estimators and, as a file, through `hdp_nb`; nothing may be written, changed or removed by either.
+"""
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hdp_nb import cli
+from hdp_nb.corpus import Corpus
+from hdp_nb.estimators import HDP, DPMixture
+
+X = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0], [4, 0, 1], [0, 2, 2]])
+
+
+def with_count(value):
+    bad = X.astype(float)
+    bad[1, 2] = value
+    return bad
+
+
+def hdp(**params):
+    return HDP(**{"n_iter": 4, "burn_in": 2, "random_state": 0, **params})
+
+
+def mixture(**params):
+    return DPMixture("multinomial", **{"n_iter": 4, "burn_in": 2, "random_state": 0, **params})
+
+
+def contents():
+    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()} | {
+        str(path): None for path in Path().rglob("*") if path.is_dir()}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def refused(folder, capsys):
+    """Call the command line and check how it refuses; returns the line."""
+    def refused(*arguments):
+        before = contents()
+        capsys.readouterr()
+        code = cli.main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert (code, out) == (2, "") and err.startswith("hdp_nb") and err.endswith("\n") and err.count("\n") == 1, (code, out, err)
+        assert "Traceback" not in err and contents() == before
+        return err
+    return refused
+
+
+def save(name, X):
+    sp.save_npz(name, sp.csr_array(X))
+    return name
+
+
+# Counts
+
+BAD_COUNTS = {
+    "negative": (with_count(-1), "[Nn]egative|at least 0|>= 0"),
+    "fraction": (with_count(0.5), "whole"),
+    "nan": (with_count(np.nan), "NaN|finite"),
+    "infinite": (with_count(np.inf), "infinity|inf"),
+    "no documents": (X[:0], "0 sample"),
+    "no words": (X[:, :0], "0 feature"),
+}
+
+
+@pytest.mark.parametrize("make", [hdp, mixture])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("case", BAD_COUNTS)
+def test_counts(case, form, make):
+    bad, message = BAD_COUNTS[case]
+    with pytest.raises(ValueError, match=message):
+        make().fit(form(bad))
+    fitted = make().fit(form(X))
+    before = {name: np.array(value) for name, value in vars(fitted).items() if isinstance(value, np.ndarray)}
+    for method in (fitted.transform, fitted.score) if make is hdp else (fitted.predict, fitted.score):
+        with pytest.raises(ValueError, match=message if case != "no words" else "0 feature"):
+            method(form(bad))
+    with pytest.raises(ValueError, match=message):        # what was learned before stays
+        fitted.fit(form(bad))
+    assert all(np.array_equal(getattr(fitted, name), value) for name, value in before.items() if name != "data_")
+
+
+@pytest.mark.parametrize("case", BAD_COUNTS)
+def test_counts_in_a_file(case, refused):
+    bad, message = BAD_COUNTS[case]
+    err = refused("fit", save("bad.npz", bad), "--out", "run")
+    assert "bad.npz" in err
+
+
+@pytest.mark.parametrize("name, text, says", [
+    ("a.ldac", "2 0:1 1:-3\n", "line 1"), ("a.ldac", "1 0:1\n1 0:1.5\n", "line 2"), ("a.ldac", "1 0:nan\n", "line 1"),
+    ("a.ldac", "3 0:1 1:2\n", "promises 3"), ("a.ldac", "1 -1:1\n", "line 1"), ("a.ldac", "", "a.ldac"), ("a.ldac", "0\n0\n", "token"),
+    ("docword.a.txt", "2\n3\n2\n1 1 2\n2 3 -1\n", "at least 0"), ("docword.a.txt", "2\n3\n1\n1 1 0.5\n", "docword.a.txt"),
+    ("docword.a.txt", "2\n3\n4\n1 1 2\n", "promises 4"), ("docword.a.txt", "2\n3\n1\n1 4 1\n", "words 1 to 3"),
+    ("docword.a.txt", "2\n3\n", "three lines"), ("docword.a.txt", "0\n3\n0\n", "D"),
+    ("a.txt", "", "no word"), ("a.txt", "1 2 3\n", "no word"),
+])
+def test_text_files(name, text, says, refused):
+    Path(name).write_text(text)
+    err = refused("fit", name, "--out", "run")
+    assert says in err and (name in err or says == "token")
+
+
+@pytest.mark.parametrize("name, data", [
+    ("a.npz", b""), ("a.npz", b"PK\x03\x04 and so on"), ("a.txt", b"\xff\xfe\x00"), ("a.txt.gz", b"\x1f\x8b\x08\x00broken"), ("a.ldac", b"\x80\n"),
+])
+def test_files_of_no_kind(name, data, refused):
+    Path(name).write_bytes(data)
+    assert name in refused("fit", name, "--out", "run")
+
+
+@pytest.mark.parametrize("length", [10, 300, -30, -1])
+def test_a_file_that_is_cut_off(length, refused):
+    Corpus.from_matrix(X).save("whole.npz")
+    Path("cut.npz").write_bytes(Path("whole.npz").read_bytes()[:length])
+    assert "cut.npz" in refused("fit", "cut.npz", "--out", "run")
+
+
+def test_a_foreign_npz(refused):
+    np.savez("other.npz", weights=np.ones(3))
+    assert "weights" in refused("fit", "other.npz", "--out", "run")
+    np.savez("pickled.npz", meta=np.array([{}], dtype=object))
+    assert "pickled.npz" in refused("fit", "pickled.npz", "--out", "run")
+
+
+def test_an_unknown_name(refused):
+    err = refused("fit", "satu", "--out", "run")
+    assert "CORPUS must be one of sotu, kjv" in err and "'satu'" in err
+    assert "folder" in refused("fit", "folder/file.npz", "--out", "run")
+    os.mkdir("here")
+    assert "'here'" in refused("fit", "here", "--out", "run")
+
+
+def test_no_tokens(refused):
+    with pytest.raises(ValueError, match="at least 1 token"):
+        hdp().fit(0 * X)
+    Corpus.from_matrix(0 * X).save("zero.npz")
+    assert "at least 1 token" in refused("fit", "zero.npz", "--out", "run")
+
+
+# Vocabulary and groups
+
+def test_a_vocabulary_that_does_not_match(refused):
+    with pytest.raises(ValueError, match="vocab must name every column of X: 3 columns, got 2"):
+        Corpus.from_matrix(X, ["a", "b"])
+    for make in (hdp, mixture):
+        fitted = make().fit(X)
+        for wrong in (X[:, :2], np.hstack([X, X])):
+            with pytest.raises(ValueError, match=f"{wrong.shape[1]} features.*3 features"):
+                (fitted.transform if make is hdp else fitted.predict)(wrong)
+    Corpus.from_matrix(X).write_ldac("a.ldac")
+    Path("two").write_text("a\nb\n")
+    Path("twice").write_text("a\nb\na\n")
+    assert "2 words" in refused("fit", "a.ldac", "--vocab", "two", "--out", "run")
+    assert "'a' more than once" in refused("fit", "a.ldac", "--vocab", "twice", "--out", "run")
+    assert "nowhere: No such file" in refused("fit", "a.ldac", "--vocab", "nowhere", "--out", "run")
+    assert cli.main(["fit", "a.ldac", "--out", "ids", "--n-iter", "3", "--quiet"]) == 0
+    Path("three").write_text("a\nb\nc\n")
+    assert cli.main(["fit", "a.ldac", "--vocab", "three", "--out", "words", "--n-iter", "3", "--quiet"]) == 0
+    Corpus.from_docs([["x", "y", "y"]]).save("other.npz")
+    Corpus([0, 4], [0, 2]).save("more.npz")
+    assert "got none of its 3" in refused("score", "words", "other.npz")
+    assert "ids below 3" in refused("score", "words", "more.npz")
+    assert "ids below 3" in refused("score", "ids", "more.npz")
+
+
+def test_group_labels(refused):
+    with pytest.raises(ValueError, match=r"groups\['age'\] must hold one label per document: 5 documents, got 4"):
+        Corpus.from_matrix(X, groups={"age": list("aabb")})
+    Corpus.from_matrix(X, groups={"age": list("aabbb")}).save("whole.npz")
+    with np.load("whole.npz") as arrays:
+        np.savez("few.npz", **{**arrays, "group_0": arrays["group_0"][:-1]})
+    assert "5 documents, got 4 labels" in refused("fit", "few.npz", "--out", "run")
+    assert "(age), got 'year'" in refused("fit", "whole.npz", "--out", "run", "--group", "year")
+    Corpus.from_matrix(X).save("none.npz")
+    assert "it has none" in refused("fit", "none.npz", "--out", "run", "--group", "age")
+
+
+# Parameters
+
+PARAMETERS = [
+    ("eta", 0), ("eta", -1.0), ("eta", np.nan), ("eta", np.inf), ("alpha", 0), ("alpha", -1.0), ("gamma", 0), ("gamma", np.inf),
+    ("alpha_prior", (1, 0)), ("alpha_prior", (-1, 1)), ("alpha_prior", (1,)), ("gamma_prior", (np.nan, 1)), ("gamma_prior", "flat"),
+    ("n_iter", 0), ("n_iter", -3), ("burn_in", -1), ("burn_in", 5), ("thin", 0), ("n_chains", 0),
+    ("sampler", "magic"), ("init", 0), ("init", "luck"), ("random_state", -1),
+]
+
+
+@pytest.mark.parametrize("name, value", PARAMETERS)
+def test_parameters(name, value):
+    for make in (hdp, mixture):
+        if name in make().get_params():
+            with pytest.raises(ValueError, match=name):
+                make(**{name: value}).fit(X)
+
+
+@pytest.mark.parametrize("name, value", [*PARAMETERS, ("burn_in", 4), ("eta", "much"), ("n_iter", 2.5), ("top_words", 0), ("test_size", 1.0),
+                                         ("test_size", -0.1), ("min_count", 0), ("format", "pdf"), ("colour", "red")])
+def test_parameters_on_the_command_line(name, value, refused):
+    save("x.npz", X)
+    option = "--" + ("seed" if name == "random_state" else name).replace("_", "-")
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    err = refused("fit", "x.npz", "--out", "run/deep", "--n-iter", 4, f"{option}={text}")
+    assert name in err or option in err
+
+
+def test_commands(refused):
+    for arguments in ([], ["walk"], ["fit"], ["fit", "sotu"], ["fit", "--out", "run"], ["topics"], ["score", "run"], ["report"]):
+        refused(*arguments)
+    assert refused("--colour") and refused("fit", "sotu", "kjv", "--out", "run")
+
+
+# Where to write
+
+def test_a_place_that_cannot_be_written(refused):
+    save("x.npz", X)
+    assert "Not a directory" in refused("fit", "x.npz", "--out", "x.npz/run")
+    assert "exists" in refused("fit", "x.npz", "--out", "x.npz")
+    assert "no summary.json" in refused("fit", "x.npz", "--out", "x.npz", "--overwrite")
+    for out in (".", "..", "/"):
+        refused("fit", "x.npz", "--out", out, "--overwrite")
+    os.mkdir("run.part")
+    Path("run.part/mine.txt").write_text("")
+    assert "in the way" in refused("fit", "x.npz", "--out", "run")
+    Path("file.part").write_text("")
+    assert "in the way" in refused("fit", "x.npz", "--out", "file")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may write anywhere")
+def test_a_folder_without_permission(refused):
+    save("x.npz", X)
+    os.mkdir("locked", 0o500)
+    assert "Permission denied" in refused("fit", "x.npz", "--out", "locked/run")
+
+
+# Saved models and checkpoints
+
+@pytest.mark.parametrize("make", [hdp, mixture])
+def test_a_saved_model_that_is_no_more(make, folder):
+    model = make().fit(X)
+    model.save("model.npz")
+    whole = Path("model.npz").read_bytes()
+    for data in (b"", whole[:100], whole[:-20], b"text"):
+        Path("cut.npz").write_bytes(data)
+        with pytest.raises(ValueError, match="cut.npz"):
+            type(model).load("cut.npz")
+    np.savez("foreign.npz", weights=np.ones(3))
+    with pytest.raises(ValueError, match="foreign.npz"):
+        type(model).load("foreign.npz")
+    with pytest.raises(ValueError, match="takes a saved"):
+        (HDP if make is mixture else DPMixture).load("model.npz")
+
+
+@pytest.mark.parametrize("make", [hdp, mixture])
+def test_a_checkpoint_that_is_no_more(make, folder):
+    make(n_iter=2, burn_in=1).fit(X, checkpoint="c.npz")
+    whole = Path("c-0.npz").read_bytes()
+    np.savez("foreign.npz", weights=np.ones(3))
+    for data in (b"", whole[:100], whole[:-20], Path("foreign.npz").read_bytes()):
+        Path("c-0.npz").write_bytes(data)
+        with pytest.raises(ValueError, match="checkpoint.*c-0.npz"):
+            make(n_iter=4, burn_in=1).fit(X, checkpoint="c.npz")
+        assert Path("c-0.npz").read_bytes() == data                  # not overwritten
+    Path("c-0.npz").write_bytes(whole)
+    for other in (dict(eta=0.7), dict(burn_in=2)):
+        with pytest.raises(ValueError, match=f"{list(other)[0]} = "):
+            make(**{"n_iter": 4, "burn_in": 1, **other}).fit(X, checkpoint="c.npz")
+    with pytest.raises(ValueError, match="made with"):
+        make(n_iter=4, burn_in=1).fit(X[:4], checkpoint="c.npz")
+    with pytest.raises(ValueError, match="checkpoint"):
+        make().fit(X, checkpoint="nowhere/c.npz")
+    assert Path("c-0.npz").read_bytes() == whole and not Path("nowhere").exists()
+
+
+def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
+    save("x.npz", X)
+    fit = ["fit", "x.npz", "--out", "run", "--n-iter", "4", "--quiet"]
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "_write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            cli.main(fit)
+    [checkpoint] = Path("run.part").glob("*")
+    checkpoint.write_bytes(checkpoint.read_bytes()[:200])
+    err = refused(*fit)
+    assert "checkpoint" in err and "remove run.part to begin anew" in err
+    np.savez(checkpoint, weights=np.ones(3))
+    assert "no checkpoint" in refused(*fit[:-1])                       # one line without --quiet, too
+
+
+def test_the_folder_of_a_run_that_is_no_more(refused):
+    save("x.npz", X)
+    assert cli.main(["fit", "x.npz", "--out", "run", "--n-iter", "4", "--quiet"]) == 0
+    for command in (["topics", "nowhere"], ["topics", "x.npz"], ["score", ".", "x.npz"], ["report", "."]):
+        assert "holds no summary.json" in refused(*command) or command[1] == "x.npz"
+    model, summary = Path("run/model.npz").read_bytes(), Path("run/summary.json").read_text()
+    Path("run/model.npz").write_bytes(model[:500])
+    for command in (["topics", "run"], ["score", "run", "x.npz"]):
+        assert "model.npz" in refused(*command)
+    Path("run/model.npz").write_bytes(model)
+    for text in ("", "{", summary[:100]):
+        Path("run/summary.json").write_text(text)
+        for command in (["topics", "run"], ["score", "run", "x.npz"], ["report", "run"]):
+            assert "summary.json" in refused(*command)
+    Path("run/summary.json").write_text(json.dumps({"other": 1}))
+    assert "summary.json" in refused("report", "run")
+
+
+# And what is no mistake
+
+@pytest.mark.parametrize("make", [hdp, mixture])
+def test_empty_documents_and_words_that_never_occur_are_legal(make, folder):
+    empty = X.copy()
+    empty[[0, 3]] = 0
+    empty[:, 1] = 0
+    model = make().fit(empty)
+    assert (model.doc_topic_ if make is hdp else model.labels_).shape[0] == 5
+    if make is hdp:
+        assert model.components_.shape[1] == 3 and np.isfinite(model.components_).all()
+        Corpus.from_matrix(empty).save("empty.npz")
+        assert cli.main(["fit", "empty.npz", "--out", "run", "--n-iter", "4", "--test-size", "0.4", "--quiet"]) == 0
+        assert cli.main(["score", "run", "empty.npz", "--test-size", "0.5"]) == 0

@@ -1,0 +1,408 @@
+"""The command line: what it prints, what it writes, and that nothing is lost when it is stopped."""
+import _thread
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import hdp_nb
+import numpy as np
+import pytest
+from hdp_nb import cli
+from hdp_nb.corpus import Corpus, make_bars
+from hdp_nb.estimators import HDP
+from hdp_nb.evaluate import Unigram, document_completion
+from hdp_nb.franchise import FranchiseSampler
+
+FIT = "fit small.npz --out run --n-iter 12 --thin 3 --eta 0.1 --test-size 0.2".split()
+
+
+def small_corpus():
+    bars, _ = make_bars(60, 30, grid=4, random_state=0)
+    side = np.where(np.arange(60) < 25, "early", "late")
+    return Corpus(bars.x, bars.offsets, [f"w{v}<b>" for v in range(16)], {"age": side, "page": np.arange(60)})
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty working folder with small.npz in it."""
+    monkeypatch.chdir(tmp_path)
+    small_corpus().save("small.npz")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder, capsys):
+    """Call the command line: (exit code, standard output, standard error)."""
+    def run(*arguments):
+        capsys.readouterr()
+        code = cli.main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+    return run
+
+
+def contents(folder="."):
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+
+
+def numbers(text):
+    """Perplexity and that of the baseline, as printed."""
+    return [float(n.replace(",", "")) for n in re.findall(r"(?:perplexity|baseline) ([0-9,.]+[0-9])", text.lower())]
+
+
+def test_fit_is_the_estimator_and_writes_what_it_prints(run):
+    code, out, err = run(*FIT, "--quiet", "--seed", 3)
+    assert (code, err) == (0, "")
+    assert set(contents("run")) == {"model.npz", "summary.json", "topics.json", "topics.csv", "trace.csv", "topics.png", "trace.png",
+                                    "shares.png", "report.html"}
+    assert sorted(os.listdir()) == ["run", "small.npz"]
+
+    train, test = small_corpus().split_docs(0.2, 3)
+    model = HDP(n_iter=12, thin=3, eta=0.1, random_state=3).fit(train)
+    saved = HDP.load("run/model.npz")
+    for name in ("components_", "topic_shares_", "doc_topic_"):
+        np.testing.assert_array_equal(getattr(saved, name), getattr(model, name))
+
+    summary, topics = (json.loads(Path("run", name).read_text()) for name in ("summary.json", "topics.json"))
+    assert summary["topics"] == len(topics) == model.n_topics_ and summary["documents"] == 48 and not summary["interrupted"]
+    own, base = (np.exp(-document_completion(m, test, random_state=3)) for m in (model, Unigram().fit(train)))
+    assert summary["held_out"]["perplexity"] == pytest.approx(own, rel=1e-12)
+    assert summary["held_out"]["unigram_perplexity"] == pytest.approx(base, rel=1e-12)
+    assert numbers(out) == pytest.approx([own, base], abs=0.051) and own < base
+    assert f"\n{model.n_topics_} topics after 12 sweeps over 48 documents" in out
+    for words, topic in zip(model.top_words(10), topics):
+        assert topic["words"] == words
+        assert (f"{topic['share']:.1%}  {' '.join(words)}\n" in out) == (topic["share"] >= 0.001)
+        assert topic["probabilities"] == pytest.approx([saved.components_[topic["topic"]][int(w[1:-3])] for w in words])
+
+    rows = list(csv.DictReader(open("run/trace.csv")))
+    assert [int(row["sweep"]) for row in rows] == list(range(12)) and {row["chain"] for row in rows} == {"0"}
+    for name, values in model.trace_.items():
+        np.testing.assert_array_equal([float(row[name]) for row in rows], values)
+
+
+def test_progress_goes_to_standard_error_and_changes_nothing(run):
+    quiet = run(*FIT, "--quiet")
+    before = contents("run")
+    code, out, err = run(*FIT, "--overwrite")
+    assert code == 0 and out == quiet[1] and "12/12" in err
+    assert contents("run") == before
+
+
+def test_defaults_are_those_of_the_estimator():
+    args = cli._parser().parse_args(["fit", "x", "--out", "y"])
+    params = HDP().get_params()
+    for name in cli._MODEL:
+        default = getattr(args, name)
+        assert (tuple(default) if isinstance(default, list) else default) == params[name], name
+
+
+def test_options_reach_the_estimator(run):
+    assert run(*FIT, "--quiet", "--alpha-prior", "fixed", "--alpha", 0.3, "--gamma-prior", "2,3", "--init", 4, "--n-chains", 2,
+               "--burn-in", 5, "--seed", 9)[0] == 0
+    model = HDP.load("run/model.npz")
+    assert (model.alpha_prior, model.gamma_prior, model.init, model.burn_in, model.random_state) == (None, [2, 3], 4, 5, 9)
+    assert model.alpha_ == 0.3 and model.traces_["alpha"].shape == (2, 12)
+    assert {row["chain"] for row in csv.DictReader(open("run/trace.csv"))} == {"0", "1"}
+
+
+def test_chains_give_the_same_files_on_any_number_of_threads(run):
+    assert run(*FIT, "--quiet", "--n-chains", 3, "--n-jobs", 1)[0] == 0
+    before = contents("run")
+    assert run(*FIT, "--quiet", "--n-chains", 3, "--n-jobs", 3, "--overwrite")[0] == 0
+    assert contents("run") == before
+
+
+def test_nothing_held_out(run):
+    for size in ("0", "0.001"):                       # none, and so few that there is nothing to predict
+        code, out, _ = run(*FIT, "--quiet", "--overwrite", "--test-size", size)
+        assert code == 0 and "Held out: nothing\n" in out
+        summary = json.loads(Path("run/summary.json").read_text())
+        assert summary["held_out"] is None and summary["documents"] == 60
+
+
+def test_groups(run):
+    assert run(*FIT, "--quiet")[0] == 0
+    assert json.loads(Path("run/summary.json").read_text())["group"] == "age"
+    assert run(*FIT, "--quiet", "--group", "page", "--overwrite")[0] == 0
+    assert json.loads(Path("run/summary.json").read_text())["group"] == "page"
+    small = small_corpus()
+    Corpus(small.x, small.offsets, groups={"all": ["a"] * 60, "each": np.arange(60)}).save("small.npz")     # nothing to compare
+    assert run(*FIT, "--quiet", "--overwrite")[0] == 0
+    assert not Path("run/shares.png").exists() and json.loads(Path("run/summary.json").read_text())["group"] is None
+
+
+def test_an_existing_folder(run):
+    assert run(*FIT, "--quiet")[0] == 0
+    before = contents()
+    assert run(*FIT, "--quiet") == (2, "", "hdp_nb: error: --out: run exists; --overwrite replaces it once the new results are complete\n")
+    assert contents() == before
+    assert run(*FIT, "--quiet", "--overwrite", "--seed", 1)[0] == 0
+    assert contents()["run/model.npz"] != before["run/model.npz"] and sorted(os.listdir()) == ["run", "small.npz"]
+    # only results are ever replaced; an empty folder is as good as none
+    os.mkdir("photos")
+    Path("photos/us.jpg").write_text("")
+    assert run(*FIT[:2], "--out", "photos", "--overwrite")[0] == 2 and contents("photos")
+    assert run(*FIT[:2], "--out", ".", "--overwrite")[0] == 2 and contents("photos")
+    os.mkdir("empty")
+    assert run(*FIT[:2], "--out", "empty/", "--n-iter", 2, "--quiet")[0] == 0 and Path("empty/model.npz").is_file()
+    assert run(*FIT[:2], "--out", "new/deep/run", "--n-iter", 2, "--quiet")[0] == 0 and os.listdir("new/deep") == ["run"]
+
+
+def test_a_run_that_fails_late_leaves_the_old_results_and_goes_on(run, monkeypatch):
+    assert run(*FIT, "--quiet")[0] == 0
+    before = contents("run")
+
+    def full(*_):
+        raise OSError(28, "No space left on device", "run.part/topics.png")
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "_write_pictures", full)
+        assert run(*FIT, "--quiet", "--overwrite", "--seed", 5) == (2, "", "hdp_nb: error: run.part/topics.png: No space left on device\n")
+    assert contents("run") == before and list(Path("run.part").glob("chain-*.npz"))
+    with monkeypatch.context() as patch:              # not a sweep is done again
+        patch.setattr(FranchiseSampler, "sweep", None)
+        assert run(*FIT, "--quiet", "--overwrite", "--seed", 5)[0] == 0
+    assert contents("run") != before and not Path("run.part").exists() and not list(Path("run").glob("chain-*"))
+
+
+def test_ctrl_c_before_the_first_sweep(run, monkeypatch):
+    first = FranchiseSampler.init
+
+    def init(*arguments):
+        _thread.interrupt_main()
+        time.sleep(0.5)                               # the main thread waits for this one, and looks up now and then
+        return first(*arguments)
+    with monkeypatch.context() as patch:
+        patch.setattr(FranchiseSampler, "init", init)
+        code, out, err = run(*FIT, "--quiet")
+    assert (code, out, err.count("\n")) == (130, "", 1) and "interrupted" in err and not Path("run").exists()
+    assert run(*FIT, "--quiet")[0] == 0 and not Path("run.part").exists()
+
+
+def test_another_run_does_not_take_a_checkpoint_for_its_own(run, monkeypatch):
+    monkeypatch.setattr(cli, "_write", lambda *_: 1 / 0)
+    for more in ([], ["--eta", "0.2"], ["--seed", "7"]):
+        with pytest.raises(ZeroDivisionError):        # a program's own error keeps its traceback
+            run(*FIT, "--quiet", *more)
+    small_corpus()[1:].save("small.npz")              # other data under the same name
+    with pytest.raises(ZeroDivisionError):
+        run(*FIT, "--quiet")
+    assert len(list(Path("run.part").glob("chain-*-0.npz"))) == 4
+
+
+def test_topics(run):
+    run(*FIT, "--quiet")
+    model = HDP.load("run/model.npz")
+    code, out, err = run("topics", "run", "--n-words", 3)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"   0 {model.topic_shares_[0]:6.1%}  {' '.join(model.top_words(3)[0])}"
+    rows = list(csv.DictReader(run("topics", "run", "--n-words", 3, "--csv")[1].splitlines()))
+    assert [row["words"].split() for row in rows] == model.top_words(3)
+    assert [float(row["share"]) for row in rows] == model.topic_shares_.tolist()
+    assert run("topics", "run", "--csv")[1] == Path("run/topics.csv").read_text()
+
+
+def test_tiny_topics_share_a_line(capsys):
+    topics = [{"topic": k, "share": share, "words": [f"w{k}"]} for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])]
+    cli._print_topics(topics)
+    assert capsys.readouterr().out.splitlines() == ["   0  99.8%  w0", "   1   0.1%  w1",
+                                                    "  and 2 with less than 0.1% of the tokens each, 0.1% together"]
+
+
+def test_score_is_document_completion(run):
+    run(*FIT, "--quiet")
+    model, corpus = HDP.load("run/model.npz"), small_corpus()
+    code, out, err = run("score", "run", "small.npz", "--test-size", 0.5, "--seed", 4)
+    assert (code, err) == (0, "")
+    expected = document_completion(model, corpus, 0.5, random_state=4)
+    assert f"token: {expected:.4f}\n" in out and numbers(out)[0] == pytest.approx(np.exp(-expected), abs=0.051)
+
+
+def test_score_matches_words_by_name(run):
+    run(*FIT, "--quiet")
+    small = small_corpus()
+    out = run("score", "run", "small.npz")[1]
+    # the same documents over a vocabulary in another order, with words that occur nowhere
+    vocab = [f"x{i}" for i in range(5)] + small.vocab[::-1]
+    Corpus(20 - small.x, small.offsets, vocab).save("other.npz")
+    code, other, err = run("score", "run", "other.npz")
+    assert (code, err) == (0, "") and other.splitlines()[1:] == out.splitlines()[1:]
+    # unknown words are left out: the documents without them score the same
+    unknown = small.x == 3
+    Corpus(small.x, small.offsets, ["zebra" if v == 3 else w for v, w in enumerate(small.vocab)]).save("zebra.npz")
+    Corpus(small.x[~unknown], np.append(0, np.cumsum(~unknown))[small.offsets], small.vocab).save("fewer.npz")
+    code, zebra, err = run("score", "run", "zebra.npz")
+    assert code == 0 and err.startswith(f"{unknown.sum():,} of 1,800 tokens are words that the model doesn't know")
+    assert zebra.splitlines()[1:] == run("score", "run", "fewer.npz")[1].splitlines()[1:]
+    assert run("score", "run", "zebra.npz", "--quiet")[2] == ""
+    # without names, by number
+    Corpus(small.x, small.offsets).save("ids.npz")
+    code, ids, err = run("score", "run", "ids.npz")
+    assert code == 0 and "by their ids" in err and ids.splitlines()[1:] == out.splitlines()[1:]
+
+
+class Page(HTMLParser):
+    """Tags that are open, references, and the text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.links, self.text = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_report_is_one_page_that_fetches_nothing(run):
+    run(*FIT, "--quiet")
+    made = Path("run/report.html").read_text()
+    Path("run/report.html").unlink()
+    assert run("report", "run") == (0, f"run{os.sep}report.html\n", "")
+    page = Page(made)
+    assert Path("run/report.html").read_text() == made and page.open == []
+    assert len(page.links) == 3 and all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert "url(" not in made and "@import" not in made
+    model = HDP.load("run/model.npz")
+    assert " ".join(model.top_words(10)[0]) in page.text and "<b>" in page.text          # escaped, so it is text
+
+
+def test_files_of_other_formats(run):
+    Path("letters.txt").write_text("the sea and the ship\nthe land, the tree; a tree\n\nSea and sand and shells\n" * 5)
+    code, out, _ = run("fit", "letters.txt", "--out", "letters", "--n-iter", 4, "--stop-words", "english", "--min-count", 10, "--quiet")
+    assert code == 0 and HDP.load("letters/model.npz").vocabulary_ == ["sea", "tree"]
+    Path("stop.txt").write_text("the\na and")
+    assert run("fit", "letters.txt", "--out", "more", "--n-iter", 4, "--stop-words", "stop.txt", "--quiet")[0] == 0
+    assert HDP.load("more/model.npz").vocabulary_ == ["land", "sand", "sea", "shells", "ship", "tree"]
+    assert run("score", "letters", "letters.txt", "--stop-words", "english", "--test-size", 0.5, "--quiet")[0] == 0
+    small = small_corpus()
+    small.write_ldac("counts.ldac")
+    small.write_uci("docword.counts.txt.gz")
+    os.rename("counts.vocab", "words")
+    assert run("fit", "counts.ldac", "--vocab", "words", "--out", "a", "--n-iter", 3, "--quiet")[0] == 0
+    assert run("fit", "docword.counts.txt.gz", "--format", "uci", "--out", "b", "--n-iter", 3, "--quiet")[0] == 0
+    a, b = HDP.load("a/model.npz"), HDP.load("b/model.npz")
+    assert a.vocabulary_ == b.vocabulary_ == small.vocab and (a.components_ == b.components_).all()
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"hdp_nb {hdp_nb.__version__}\n", "")
+    code, out, err = run("--help")
+    assert code == 0 and err == "" and "examples:" in out and "Exit codes" in out
+    for command in ("fit", "topics", "score", "report"):
+        assert command in out and run(command, "--help")[0] == 0
+    assert run()[0] == 2
+
+
+# From here on in processes of their own, as users have it.  The samplers run uncompiled: the same
+# draws, no seconds spent in the compiler, and a sweep slow enough to be stopped in.
+
+ENV = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(hdp_nb.__file__).parent.parent)}
+
+
+def start(*arguments, cwd=None):
+    return subprocess.Popen([sys.executable, "-m", "hdp_nb.cli", *arguments], env=ENV, text=True, cwd=cwd,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(process):
+    out, err = process.communicate(timeout=120)
+    assert "Traceback" not in err, err
+    return process.returncode, out, err
+
+
+def test_importing_loads_nothing_heavy():
+    code = "import sys, hdp_nb.cli; print({'numpy', 'scipy', 'numba', 'sklearn', 'matplotlib', 'tqdm'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENV).stdout == "set()\n"
+
+
+def test_the_installed_command():
+    script = Path(sys.executable).with_name("hdp_nb")
+    if not script.exists():
+        pytest.skip("hdp_nb is not installed here")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"hdp_nb {hdp_nb.__version__}\n")
+    done = subprocess.run([script, "fit"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no pipes of this kind")
+def test_a_reader_that_leaves_early(run):
+    run(*FIT, "--quiet")
+    process = start("topics", "run", "--csv")
+    process.stdout.close()
+    process.stdout = None
+    assert finish(process) == (1, None, "")
+
+
+LONG = "fit tiny.npz --out run --n-iter 130 --eta 0.1 --quiet".split()
+
+
+def wait_for(part, sweeps, process):
+    """Until the checkpoint in `part` has come at least that far."""
+    until = time.monotonic() + 120
+    while time.monotonic() < until:
+        assert process.poll() is None, process.communicate()
+        for path in Path(part).glob("chain-*.npz"):
+            with np.load(path) as arrays:
+                if json.loads(arrays["meta"].item())["n_done"] >= sweeps:
+                    return
+        time.sleep(0.02)
+    pytest.fail("the run takes too long")
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """What the files of LONG are without a break."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    small_corpus()[20:32].save(folder / "tiny.npz")
+    assert finish(start(*LONG, cwd=folder))[::2] == (0, "")
+    return contents(folder / "run")
+
+
+@pytest.fixture
+def tiny(folder, unbroken):
+    small_corpus()[20:32].save("tiny.npz")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are other things there")
+def test_killed_then_the_same_command_gives_the_same_files(tiny, unbroken):
+    process = start(*LONG)
+    wait_for("run.part", 100, process)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL and not Path("run").exists()
+    assert finish(start(*LONG))[::2] == (0, "")
+    assert contents("run") == unbroken and not Path("run.part").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are other things there")
+def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
+    process = start(*LONG)
+    wait_for("run.part", 0, process)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    code, out, err = finish(process)
+    assert (code, err) == (130, "") and not Path("run").exists()
+    summary = json.loads(Path("run.part/summary.json").read_text())
+    [sweeps] = summary["sweeps"]
+    assert summary["interrupted"] and 0 < sweeps < 130
+    assert f"{sweeps} sweeps of 130, interrupted" in out and "in run.part; the same command goes on" in out
+    assert len(list(csv.DictReader(open("run.part/trace.csv")))) == sweeps
+    assert "Unfinished" in Path("run.part/report.html").read_text()
+    assert run("topics", "run.part")[0] == 0
+    assert finish(start(*LONG))[::2] == (0, "")
+    assert contents("run") == unbroken and not Path("run.part").exists()
