@@ -365,7 +365,7 @@ def run_chains(sampler, rng, n_chains, n_iter, *, n_jobs=None, burn_in=0, thin=1
     n_chains = _check_int("n_chains", n_chains, 1)
     per_chain = lambda name, value: _per_chain(name, value, n_chains)
     files = [checkpoint and (p := Path(checkpoint)).with_name(f"{p.stem}-{i}{p.suffix}") for i in range(n_chains)]
-    bars = [dict(desc=f"chain {i}", position=i) if progress is True else progress for i in range(n_chains)]
+    bars = [dict(desc=f"chain {i}", position=i) if progress is True and n_chains > 1 else progress for i in range(n_chains)]
     with _first_ctrl_c() as stop:
         run = joblib.delayed(partial(_or_stop_all, stop, sampler))
         return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
