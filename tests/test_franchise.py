@@ -2,17 +2,21 @@
 import os
 import subprocess
 import sys
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numba import njit
 from scipy.optimize import linear_sum_assignment
+from scipy.special import gammaln, poch
 
 from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
 from hdp_nb.corpus import Corpus, make_bars, make_five_topics
-from hdp_nb.franchise import (FranchiseSampler, log_franchise, log_likelihood, new_scratch, seat_by_topic,
-                              sweep_franchise, unseated)
+from hdp_nb.franchise import (FranchiseSampler, TopicCounts, _seat_tokens, _serve_tables, _weigh_block, fold_in, log_franchise,
+                              log_likelihood, new_scratch, pick, predictive_topics, seat_by_topic, sweep_franchise,
+                              token_probabilities, unseated)
 from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
 
 # Six tiny corpora: (documents, vocabulary, eta, alpha, gamma)
@@ -91,6 +95,39 @@ def test_exact_with_concentrations_resampled(alpha_prior, gamma_prior):
     assert alpha_prior[1] == 1 or abs(alpha/wrong - 1) > 0.1
 
 
+def sequential_prediction(docs, V, eta, alpha, gamma):
+    "P(K) when every token takes a table, and a new table a dish, given the tokens before it: Wang & Blei's start."
+    tokens, p_K = [(j, v) for j, doc in enumerate(docs) for v in doc], np.zeros(sum(map(len, docs)) + 1)
+
+    def seat(i, tables, probability):                       # tables: (document, dish, its words)
+        if i == len(tokens):
+            p_K[len({dish for _, dish, _ in tables})] += probability
+            return
+        j, v = tokens[i]
+        dishes = {dish for _, dish, _ in tables}
+        def f(dish):
+            words = [w for _, d, ws in tables if d == dish for w in ws]
+            return (words.count(v) + eta)/(len(words) + V*eta)
+        ways = [(len(ws)*f(dish), tables[:s] + [(j, dish, ws + [v])] + tables[s + 1:])
+                for s, (where, dish, ws) in enumerate(tables) if where == j]
+        for dish in [*dishes, len(dishes)]:
+            m = sum(d == dish for _, d, _ in tables) or gamma
+            ways.append((alpha*m/(len(tables) + gamma)*f(dish), tables + [(j, dish, [v])]))
+        for weight, after in ways:
+            seat(i + 1, after, probability*weight/sum(w for w, _ in ways))
+    seat(0, [], 1.0)
+    return p_K
+
+
+def test_sequential_prediction():
+    "The start, drawn many times, against all its paths; it is not the posterior, and the check can tell."
+    case = docs, V, eta, alpha, gamma = [[0, 1], [1, 0], [0, 1]], 2, 0.05, 0.3, 0.5
+    sampler, rng = FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None), np.random.default_rng(0)
+    K = np.bincount([int(sampler.init(rng).K) for _ in range(20_000)], minlength=7)/20_000
+    assert abs(K - sequential_prediction(*case)).max() < TOLERANCE
+    assert abs(K - Posterior(*case).n_dishes).max() > 2*TOLERANCE
+
+
 def test_log_joint():
     docs, V, eta, alpha, gamma = TINY[0]
     corpus = Corpus.from_docs(docs, n_words=V)
@@ -158,6 +195,99 @@ def test_counts_after_every_sweep(init, gamma):
     assert gamma == 1.0 or max(capacities) > 16
 
 
+def test_random_start_has_as_many_topics_as_asked_for():
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
+    assert FranchiseSampler(corpus, init=12).init(np.random.default_rng(0)).K == 12
+
+
+@pytest.mark.parametrize("length", [4, 12, 32])
+def test_pick_is_exact(length):
+    "Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight says, and zeros never."
+    p = np.random.default_rng(length).integers(0, 4, length).astype(float)
+    n = int(p.sum())
+    plain = getattr(pick, "py_func", pick)
+    picked = [plain(SimpleNamespace(random=lambda: (i + 0.5)/n), p, np.empty(length)) for i in range(n)]
+    assert np.bincount(picked, minlength=length).tolist() == p.tolist()
+    p = np.array([0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1])          # the last uniform, and one that rounding made too large
+    for u in (np.nextafter(1, 0), 1 + 1e-15):
+        assert p[plain(SimpleNamespace(random=lambda: u), p, np.empty(8))] > 0
+
+
+def test_running_values_are_those_of_the_counts():
+    """Kernels keep coefficients up to date by small steps: at the end of a document they must be what the counts say.
+
+    Dishes come and go here, so that every branch of the kernel is taken; a step left out changes probabilities too
+    little for the exact tests to see.
+    """
+    corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
+    x, eta, alpha, gamma = corpus.x, 0.1, 2.0, 30.0
+    sampler, rng = FranchiseSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(0)
+    state = sampler.sweep(rng, sampler.init(rng))[0]
+    capacity = 4*state.m_k.size
+    room = lambda a: np.concatenate([a, np.zeros(a.shape[:-1] + (capacity - a.shape[-1],), a.dtype)], axis=-1)
+    state = state._replace(n_vk=room(state.n_vk), n_k=room(state.n_k), m_k=room(state.m_k))
+    scratch = new_scratch(corpus.n_words, 30, capacity)
+
+    def check():
+        "One of the dishes that nobody serves has the mass gamma, the others none."
+        assert (scratch.mass == state.m_k)[state.m_k > 0].all() and sorted(scratch.mass[state.m_k == 0])[-2:] == [0, gamma]
+        assert np.allclose(scratch.total, state.n_k + corpus.n_words*eta)
+
+    opened = closed = 0
+    for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
+        before = state.m_k > 0
+        assert _seat_tokens(rng, state, scratch, x, a, b, j, a, eta) == b
+        check()
+        n_jk = np.bincount(state.z[a:b], minlength=capacity)
+        assert (scratch.n_jk == n_jk).all()
+        assert np.allclose(scratch.coef, (n_jk + alpha*scratch.mass/(state.m_k.sum() + gamma))/scratch.total)
+        assert _serve_tables(rng, state, scratch, x, a, b, j, 0, eta) == state.n_tables[j]
+        check()
+        opened, closed = opened + (~before & (state.m_k > 0)).sum(), closed + (before & (state.m_k == 0)).sum()
+    assert opened > 5 and closed > 5
+
+
+@pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 64, 100, 700])
+def test_block_predictive(n):
+    "Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at which logarithms are taken."
+    V, K, eta = 9, 8, 0.01
+    rng = np.random.default_rng(n)
+    scratch, n_vk = new_scratch(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
+    n_vk[:, 5:] = n_vk[::2, 0] = 0                                # slot 5 is free; some words of topic 0 are new to it
+    scratch.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
+    scratch.total[:] = n_vk.sum(axis=0) + V*eta
+    x = rng.integers(V, size=n).astype(np.int32)
+    for _ in range(2):                                            # twice: nothing may stay behind
+        _weigh_block(scratch, n_vk, x, np.arange(n), eta)
+        n_v = np.bincount(x, minlength=V)[:, None]
+        log_f = (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0) - gammaln(scratch.total + n) + gammaln(scratch.total)
+        w = scratch.mass*np.exp(log_f - log_f[scratch.mass > 0].max())
+        assert np.allclose(scratch.p/scratch.p.sum(), w/w.sum(), rtol=1e-6, atol=1e-12) and not scratch.seen.any()
+        x = x[::-1].copy()
+
+
+def test_a_snapshot_stays_as_it_was():
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
+    sampler, rng = FranchiseSampler(corpus, 0.1), np.random.default_rng(0)
+    state = sampler.init(rng)
+    snapshot = sampler.snapshot(state)
+    assert (snapshot.n_vk.toarray() == state.n_vk[:, :len(snapshot.m_k)]).all() and len(snapshot.m_k) == state.K
+    kept = [np.array(a) for a in snapshot]
+    for _ in range(3):
+        state, _ = sampler.sweep(rng, state)
+    assert all(np.array_equal(a, b) for a, b in zip(kept, snapshot)) and float(snapshot.alpha) != float(state.alpha)
+
+
+@pytest.mark.parametrize("other", [dict(eta=0.2), dict(alpha_prior=(2, 1)), dict(alpha_prior=(1, 2)), dict(gamma_prior=None), "documents"])
+def test_a_checkpoint_of_another_model_is_refused(other, tmp_path):
+    corpus, _ = make_bars(n_docs=10, doc_len=10, grid=3, random_state=0)
+    run = lambda corpus, **model: run_chain(FranchiseSampler(corpus, **model), np.random.default_rng(0), 2, checkpoint=tmp_path/"c.npz")
+    run(corpus, eta=0.1)
+    different = {"eta": 0.1} if other == "documents" else {"eta": 0.1, **other}
+    with pytest.raises(ValueError, match="c.npz"):
+        run(corpus[::-1] if other == "documents" else corpus, **different)
+
+
 def test_seeds_reproduce_and_resume_is_identical(tmp_path):
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
     run = lambda n, **kw: run_chain(FranchiseSampler(corpus, 0.1), np.random.default_rng(7), n, thin=3, **kw)
@@ -217,6 +347,43 @@ def test_large_tables_in_logarithms():
     z = chain.state.z.reshape(4, 400)
     majority = [np.bincount(row).argmax() for row in z]
     assert majority[0] == majority[2] != majority[1] == majority[3]
+
+
+# ---------------------------------------------------------------- new documents
+
+def test_predictive_topics():
+    "Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen is uniform and has gamma's share."
+    n_vk = np.array([[3, 0, 0, 1], [0, 5, 0, 0], [0, 0, 2, 0]])                     # four topics: one more than a multiple of 4 allows
+    counts = TopicCounts(*[getattr(sp.csr_array(n_vk), a) for a in ("data", "indices", "indptr")], np.array([2, 1, 1, 4]), np.array(3.0), np.array(0.5))
+    phi, weight = predictive_topics(counts, 0.1)
+    assert len(weight) == 8 and np.allclose(weight, 3.0*np.array([2, 1, 1, 4, 0.5, 0, 0, 0])/8.5)
+    assert np.allclose(phi[:, 0], np.array([3.1, 0.1, 0.1])/3.3) and np.allclose(phi[:, 4], 1/3) and not phi[:, 5:].any()
+
+
+def exact_proportions(doc, phi, weight):
+    "E[(n_k + w_k)/(n + sum w) | doc] by adding up all assignments of its tokens to topics."
+    pi, total = np.zeros(len(weight)), 0.0
+    for z in product(range(len(weight)), repeat=len(doc)):
+        n = np.bincount(z, minlength=len(weight)) if z else np.zeros(len(weight))
+        p = np.prod(poch(weight, n))*np.prod(phi[doc, list(z)])
+        pi, total = pi + p*(n + weight)/(len(doc) + weight.sum()), total + p
+    return pi/total
+
+
+def test_fold_in():
+    "Against all assignments. Several documents, one of them empty: none may leave anything to the next."
+    phi = np.array([[.7, .1, .3, .25], [.2, .8, .3, .25], [.1, .1, .4, .5]])
+    weight, docs = np.array([.6, .3, 1.1, .2]), [[0, 0, 0, 0], [], [1, 2], [1, 1, 1]]
+    offsets, pi, p = np.array([0, 4, 4, 6, 9]), np.empty((4, 4)), np.full(9, 0.5)
+    x = np.array(sum(docs, []), np.int32)
+    fold_in(np.random.default_rng(0), x, offsets, phi, weight, 60_000, 10, pi)
+    exact = np.array([exact_proportions(doc, phi, weight) for doc in docs])
+    assert abs(pi - exact).max() < 0.01 and np.allclose(pi[1], weight/weight.sum()) and np.allclose(pi.sum(axis=1), 1)
+    fold_in(np.random.default_rng(0), x, offsets, phi, weight, 1, 0, pi)             # one sweep, kept: also whole
+    assert np.allclose(pi.sum(axis=1), 1)
+    token_probabilities(x, offsets, phi, exact, p)
+    document = np.repeat(np.arange(4), [4, 0, 2, 3])
+    assert np.allclose(p, 0.5 + (exact[document]*phi[x]).sum(axis=1))
 
 
 # ---------------------------------------------------------------- Geweke: every hyperparameter free
