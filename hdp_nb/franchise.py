@@ -109,6 +109,7 @@ def _derive(state, scratch, eta):
         scratch.n_jk[k] = 0.0
     return _find_free(state.m_k, scratch.mass, state.gamma[()]), m
 
+# %% ../nbs/11_franchise.ipynb #c21953cc
 @njit(nogil=True)
 def _refresh(coef, n_jk, a, mass, total):
     for k in range(coef.shape[0]):
@@ -119,7 +120,6 @@ def _weigh(p, coef, n_vk, v, eta):
     for k in range(p.shape[0]):
         p[k] = coef[k]*(n_vk[v, k] + eta)
 
-# %% ../nbs/11_franchise.ipynb #c21953cc
 @njit(nogil=True)
 def _find_table(n_jt, k_jt, b, k, u):
     "Walk from table b on through the tables that serve k, u customers far."
@@ -221,6 +221,7 @@ def _exponentiate(p, mass, log_w):
     for k in range(p.shape[0]):
         p[k] = mass[k]*math.exp(log_w[k] - top) if mass[k] > 0.0 else 0.0
 
+# %% ../nbs/11_franchise.ipynb #1740e17b
 @njit(nogil=True)
 def _weigh_block(scratch, n_vk, x, tokens, eta):
     "scratch.p[k] becomes mass_k f_k(the words of `tokens` together), up to a common factor."
@@ -245,7 +246,7 @@ def _weigh_block(scratch, n_vk, x, tokens, eta):
         _take_logs(num, den, log_w)
         _exponentiate(p, mass, log_w)
 
-# %% ../nbs/11_franchise.ipynb #1740e17b
+# %% ../nbs/11_franchise.ipynb #efbfaf2f
 @njit(nogil=True)
 def _sort_by_table(state, scratch, first, end, j):
     "A counting sort: `scratch.order` lists the tokens table by table, `scratch.ends[t]` where table t's end."
@@ -263,6 +264,7 @@ def _move_words(n_vk, x, tokens, k, by):
     for i in tokens:
         n_vk[x[i], k] += by
 
+# %% ../nbs/11_franchise.ipynb #de779003
 @njit(nogil=True)
 def _serve_tables(rng, state, scratch, x, first, end, j, start, eta):
     "Gibbs over the dishes of document j's tables, from table `start` on; returns where it stopped."
@@ -312,6 +314,7 @@ def _number_tables(state, scratch, first, end, j):
         for i in range(first, end):
             t[i] = label[t[i]]
 
+# %% ../nbs/11_franchise.ipynb #88f983f0
 @njit(nogil=True)
 def _number_dishes(state, scratch, offsets):
     "Number the dishes in use 0..K-1 again, in the order they have."
@@ -337,7 +340,7 @@ def _number_dishes(state, scratch, offsets):
     for i in range(z.shape[0]):
         z[i] = label[z[i]]
 
-# %% ../nbs/11_franchise.ipynb #88f983f0
+# %% ../nbs/11_franchise.ipynb #d3d01706
 @njit(nogil=True)
 def _resample_concentrations(rng, state, prior, lengths, m):
     "alpha given the tables of all documents, then gamma given the dishes of all tables."
@@ -349,6 +352,7 @@ def _resample_concentrations(rng, state, prior, lengths, m):
         state.gamma[()] = resample_concentration(
             rng, state.gamma[()], m, state.K[()], prior.gamma_shape, prior.gamma_rate)
 
+# %% ../nbs/11_franchise.ipynb #45127d19
 @njit(nogil=True)
 def sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, serve):
     "A whole sweep, or the rest of one: True when it is done, False when it needs a larger capacity."
