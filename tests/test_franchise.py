@@ -12,6 +12,7 @@ from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, poch
 
+from hdp_nb import franchise
 from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
 from hdp_nb.corpus import Corpus, make_bars, make_five_topics
 from hdp_nb.franchise import (FranchiseSampler, TopicCounts, _seat_tokens, _serve_tables, _weigh_block, fold_in, log_franchise,
@@ -211,6 +212,26 @@ def test_pick_is_exact(length):
     p = np.array([0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1])          # the last uniform, and one that rounding made too large
     for u in (np.nextafter(1, 0), 1 + 1e-15):
         assert p[plain(SimpleNamespace(random=lambda: u), p, np.empty(8))] > 0
+
+
+def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
+    "Arrays grow in the middle of a sweep. Whoever has a seat by then keeps it: in the first sweep nobody is asked twice."
+    corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
+    calls = []
+
+    def spy(rng, state, scratch, *args):
+        begun, seated = scratch.at.tolist(), (state.t.copy(), state.z.copy())
+        done = sweep_franchise(rng, state, scratch, *args)
+        calls.append((begun, scratch.at.tolist(), seated, done))
+        return done
+
+    monkeypatch.setattr(franchise, "sweep_franchise", spy)
+    sampler, rng = FranchiseSampler(corpus, 0.1, 2.0, 60.0, None, None), np.random.default_rng(0)
+    state = sampler.init(rng)
+    assert len(calls) > 2 and [done for *_, done in calls] == [False]*(len(calls) - 1) + [True]
+    for (_, ended, _, _), (begun, _, (t, z), _) in zip(calls, calls[1:]):
+        assert begun == ended and (t >= 0).sum() == corpus.offsets[begun[0]] + begun[2]
+        assert (state.t[t >= 0] == t[t >= 0]).all() and (state.z[t >= 0] == z[t >= 0]).all()
 
 
 def test_running_values_are_those_of_the_counts():
