@@ -129,6 +129,13 @@ def test_sequential_prediction():
     assert abs(K - Posterior(*case).n_dishes).max() > 2*TOLERANCE
 
 
+@pytest.mark.parametrize("fixed, free", [("alpha", "gamma"), ("gamma", "alpha")])
+def test_one_concentration_fixed(fixed, free):
+    sampler = FranchiseSampler(Corpus.from_docs([[0, 0, 1], [0, 2]]), 0.5, 1.5, 1.5, **{f"{fixed}_prior": None})
+    trace = run_chain(sampler, np.random.default_rng(0), 5).trace
+    assert set(trace[fixed]) == {1.5} and len({1.5, *trace[free]}) == 6
+
+
 def test_log_joint():
     docs, V, eta, alpha, gamma = TINY[0]
     corpus = Corpus.from_docs(docs, n_words=V)
@@ -142,7 +149,7 @@ def test_log_joint():
     assert np.isclose(log_franchise(state, corpus.offsets), expected)
     likelihood = log_words(corpus.x.tolist(), state.z.tolist(), V, eta)
     assert np.isclose(log_likelihood(state.n_vk, state.n_k, eta), likelihood)
-    assert np.isclose(chain.trace["log_joint"][-1], expected + likelihood)
+    assert np.isclose(chain.trace["log_joint"][-1], expected + likelihood) and np.isclose(chain.trace["log_likelihood"][-1], likelihood)
 
 
 def test_prior():
@@ -209,9 +216,9 @@ def test_pick_is_exact(length):
     plain = getattr(pick, "py_func", pick)
     picked = [plain(SimpleNamespace(random=lambda: (i + 0.5)/n), p, np.empty(length)) for i in range(n)]
     assert np.bincount(picked, minlength=length).tolist() == p.tolist()
-    p = np.array([0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1])          # the last uniform, and one that rounding made too large
-    for u in (np.nextafter(1, 0), 1 + 1e-15):
-        assert p[plain(SimpleNamespace(random=lambda: u), p, np.empty(8))] > 0
+    for p in ([0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1], [0.1, 0.1, 0.7, 0, 0.1, 0, 0, 0], [0, 0.1, 0, 0.7, 0, 0, 0, 0.2]):
+        for u in (0.0, np.nextafter(1, 0), 1 + 1e-9):         # the first, the last, and one that rounding made too large
+            assert p[plain(SimpleNamespace(random=lambda: u), np.array(p), np.empty(8))] > 0
 
 
 def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
