@@ -475,7 +475,7 @@ class FranchiseSampler:
     Parameters
     ----------
     corpus : Corpus or document-term counts
-    eta : float > 0
+    eta : float, 1e-6 or more
         Dirichlet parameter of the topics.
     alpha, gamma : float > 0
         Concentrations: where to begin, or for good where the prior is None.
@@ -486,6 +486,8 @@ class FranchiseSampler:
     def __init__(self, corpus, eta=0.5, alpha=1.0, gamma=1.0, alpha_prior=(1, 1), gamma_prior=(1, 1), init="sequential"):
         self.corpus = as_corpus(corpus)
         _check_positive(eta=eta, alpha=alpha, gamma=gamma)
+        if eta < 1e-6:          # a block multiplies up to 32 factors as small as eta before it takes a logarithm
+            raise ValueError(f"eta must be at least 1e-6, got {eta!r}")
         self.alpha, self.gamma, self.start = float(alpha), float(gamma), init
         self.prior = FranchisePrior(float(eta), *check_gamma_prior("alpha_prior", alpha_prior), *check_gamma_prior("gamma_prior", gamma_prior))
         if not (isinstance(init, (int, np.integer)) and init >= 1 or isinstance(init, np.ndarray) or init == "sequential"):

@@ -521,7 +521,7 @@ def test_five_topics():
 
 
 @pytest.mark.parametrize("argument, value", [
-    ("eta", 0), ("eta", -1), ("eta", float("nan")), ("alpha", 0), ("gamma", float("inf")), ("alpha_prior", (1,)),
+    ("eta", 0), ("eta", -1), ("eta", 1e-7), ("eta", float("nan")), ("alpha", 0), ("gamma", float("inf")), ("alpha_prior", (1,)),
     ("alpha_prior", (0, 1)), ("gamma_prior", "x"), ("gamma_prior", (1, -1)), ("init", "random"), ("init", 0)])
 def test_bad_arguments(argument, value):
     with pytest.raises(ValueError, match=f"^{argument}"):
