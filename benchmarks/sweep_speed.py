@@ -27,7 +27,7 @@ class Franchise:
     name = "hdp_nb crf"
 
     def __init__(self, corpus, eta):
-        self.sampler, self.rng = FranchiseSampler(corpus, eta=eta), np.random.default_rng(0)
+        self.sampler, self.rng = FranchiseSampler(corpus, eta=eta, init=100), np.random.default_rng(0)
         self.state, self.n_docs = self.sampler.init(self.rng), corpus.n_docs
 
     def sweep(self):

@@ -1,1 +1,23 @@
+"""Hierarchical Dirichlet processes, derived and compiled."""
 __version__ = "0.1.0"
+
+from importlib import import_module
+
+# What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs nothing.
+_HOME = {"Corpus": "corpus", "load_corpus": "corpus", "make_bars": "corpus", "make_five_topics": "corpus", "make_hdp": "corpus",
+         "HDP": "estimators", "DPMixture": "estimators", "document_completion": "evaluate", "Unigram": "evaluate"}
+_MODULES = ("chain", "corpus", "dp", "estimators", "evaluate", "franchise", "likelihood", "plots", "special")
+
+__all__ = [*_HOME]
+
+
+def __getattr__(name):
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_HOME, *_MODULES])

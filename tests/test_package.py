@@ -90,3 +90,11 @@ def test_wheel_brings_the_command_and_nothing_else(installed):
     [folder] = (installed / "site").glob("hdp_nb-*.dist-info")
     assert "hdp_nb = hdp_nb.cli:main" in (folder / "entry_points.txt").read_text()
     assert {path.name for path in (installed / "site").iterdir()} == {"hdp_nb", folder.name, "bin"}
+
+
+def test_public_names_are_at_the_top():
+    assert hdp_nb.HDP is hdp_nb.estimators.HDP and hdp_nb.load_corpus is hdp_nb.corpus.load_corpus
+    assert all(callable(getattr(hdp_nb, name)) for name in hdp_nb.__all__) and {*hdp_nb.__all__} <= {*dir(hdp_nb)}
+    assert not hasattr(hdp_nb, "no_such_name")
+    modules = {path.stem for path in Path(hdp_nb.__file__).parent.glob("[!_]*.py")} - {"cli"}
+    assert modules == {*hdp_nb._MODULES}
