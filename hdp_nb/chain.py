@@ -8,7 +8,6 @@ __all__ = ['Chain', 'save_npz', 'load_npz', 'run_chain', 'run_chains', 'joint_di
 # %% ../nbs/03_chain.ipynb #21a7ffcf
 import hashlib
 import json
-import os
 import signal
 import threading
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ from typing import Any
 import joblib
 import numpy as np
 from tqdm import tqdm
+
+from .corpus import atomic_write
 
 # %% ../nbs/03_chain.ipynb #fefd2903
 @dataclass
@@ -85,16 +86,8 @@ def save_npz(path, arrays):
     A process killed in the middle leaves the file that was there before, and beside it
     `path` + ".tmp", which the next write replaces.
     """
-    temporary = Path(f"{path}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with atomic_write(path) as file:
+        np.savez(file, **arrays)
 
 # %% ../nbs/03_chain.ipynb #1929da4d
 def load_npz(path):

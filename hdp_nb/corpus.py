@@ -518,10 +518,10 @@ def atomic_write(path):
     Yields
     ------
     file
-        Open in binary mode. If the block raises, the half-written file is removed and `path` stays as it was.
+        Open in binary mode. If the block raises, the half-written file is removed and `path` stays as it was. A process
+        killed in the middle leaves it beside `path`, as `path` + ".tmp", which the next write replaces.
     """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = Path(f"{path}.tmp")
     try:
         with open(temporary, "wb") as f:
             yield f

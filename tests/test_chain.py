@@ -381,8 +381,8 @@ def deadly(f, keep=lambda *a: None):
         return f(*a, **k)
     return g
 """ + {"half a file": "chain.np.savez = deadly(np.savez, lambda f: (f.write(b'PK' * 999), f.flush()))",
-       "before fsync": "chain.os.fsync = deadly(os.fsync)",
-       "before rename": "chain.os.replace = deadly(os.replace)"}[moment]
+       "before fsync": "os.fsync = deadly(os.fsync)",
+       "before rename": "os.replace = deadly(os.replace)"}[moment]
     file = tmp_path / "c.npz"
     code = CHILD + die + "\ngo(sys.argv[1], 40)"
     done = subprocess.run([sys.executable, "-c", "SIZE = 100\n" + code, str(file)], timeout=60)
