@@ -495,7 +495,7 @@ class FranchiseSampler:
 
     def params(self):
         "What identifies model and data in a checkpoint."
-        return {**self.prior._asdict(), "x": self.corpus.x, "offsets": self.corpus.offsets, "n_words": self.corpus.n_words}
+        return {**self.prior._asdict(), "alpha": self.alpha, "gamma": self.gamma, "x": self.corpus.x, "offsets": self.corpus.offsets, "n_words": self.corpus.n_words}
 
     def init(self, rng):
         "The first state."

@@ -306,7 +306,8 @@ def test_a_snapshot_stays_as_it_was():
     assert all(np.array_equal(a, b) for a, b in zip(kept, snapshot)) and float(snapshot.alpha) != float(state.alpha)
 
 
-@pytest.mark.parametrize("other", [dict(eta=0.2), dict(alpha_prior=(2, 1)), dict(alpha_prior=(1, 2)), dict(gamma_prior=None), "documents"])
+@pytest.mark.parametrize("other", [dict(eta=0.2), dict(alpha_prior=(2, 1)), dict(alpha_prior=(1, 2)), dict(gamma_prior=None), dict(alpha=2.0), dict(gamma=2.0),
+                                   "documents"])
 def test_a_checkpoint_of_another_model_is_refused(other, tmp_path):
     corpus, _ = make_bars(n_docs=10, doc_len=10, grid=3, random_state=0)
     run = lambda corpus, **model: run_chain(FranchiseSampler(corpus, **model), np.random.default_rng(0), 2, checkpoint=tmp_path/"c.npz")
