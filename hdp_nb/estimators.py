@@ -147,7 +147,7 @@ class _TopicModel(TransformerMixin, _Saved):
         """
         check_is_fitted(self)
         corpus = self._corpus(X)
-        phi, weight = predictive_topics(self.samples_[self.best_], self.eta)
+        phi, weight = predictive_topics(self.samples_[self.best_])
         pi = np.empty((corpus.n_docs, len(weight)))
         for j in range(corpus.n_docs):                  # a generator of its own for every document
             fold_in(np.random.default_rng(0), corpus[j], np.array([0, corpus.doc_lengths[j]]), phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi[j:j + 1])
@@ -174,7 +174,7 @@ class _TopicModel(TransformerMixin, _Saved):
             raise ValueError(f"heldout must hold the same documents as observed, got {heldout.n_docs} and {observed.n_docs}")
         p = np.zeros(heldout.n_tokens)
         for counts in self.samples_:
-            phi, weight = predictive_topics(counts, self.eta)
+            phi, weight = predictive_topics(counts)
             pi = np.empty((observed.n_docs, len(weight)))
             fold_in(rng, observed.x, observed.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
             token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
@@ -328,8 +328,8 @@ class HDP(_TopicModel, _Sampled):
 
     def _show(self, corpus, counts, z):
         "Topics, largest first, of one sample; z are the topics of the corpus's tokens in the same sample."
-        phi, weight = predictive_topics(counts, self.eta)
-        n_k, K = counts.n_vk.sum(axis=0), len(counts.m_k)
+        phi, weight = predictive_topics(counts)
+        n_k, K = counts.n_vk.sum(axis=0), len(counts.beta) - 1
         self.order_ = np.argsort(-n_k, kind="stable")
         self.n_topics_, self.alpha_, self.gamma_ = K, float(counts.alpha), float(counts.gamma)
         self.topic_shares_, self.components_ = n_k[self.order_]/n_k.sum(), np.ascontiguousarray(phi[:, self.order_].T)

@@ -81,7 +81,7 @@ def test_what_is_shown_is_the_best_chains_last_sample(bars, seed):
     assert counts.alpha == model.alpha_ == model.trace_["alpha"][-1] and counts.gamma == model.gamma_ == model.trace_["gamma"][-1]
 
     n_vk, order = counts.n_vk.toarray(), model.order_
-    n_k, weight = n_vk.sum(axis=0), counts.alpha*counts.m_k/(counts.m_k.sum() + counts.gamma)
+    n_k, weight = n_vk.sum(axis=0), counts.alpha*counts.beta[:-1]
     assert (np.diff(n_k[order]) <= 0).all() and np.allclose(model.topic_shares_, n_k[order]/bars.n_tokens)
     assert np.allclose(model.components_, ((n_vk + 0.5)/(n_k + 8))[:, order].T)
     n_jk = model.doc_topic_*(bars.doc_lengths + weight.sum())[:, None] - weight[order]
@@ -173,7 +173,7 @@ def test_predictions_average_over_all_samples(bars):
     model = quick(n_chains=2).fit(bars)
     p = 0.0
     for counts in model.samples_:
-        n_vk, share = counts.n_vk.toarray() + 0.5, counts.m_k/(counts.m_k.sum() + counts.gamma)
+        n_vk, share = counts.n_vk.toarray() + 0.5, counts.beta[:-1]
         p += (n_vk/n_vk.sum(axis=0)) @ share + (1 - share.sum())/16
     p /= len(model.samples_)
     nothing, each_word = Corpus.from_docs([[]]*16, n_words=16), Corpus.from_docs([[v] for v in range(16)], n_words=16)

@@ -105,7 +105,7 @@ def test_completion_is_exact_where_topics_are_known():
     phi, doc, V, alpha = np.array([[.7, .2, .1], [.1, .2, .7]]), [2, 2, 2, 0], 3, 1.5
     model = HDP(n_iter=1, random_state=0).fit(np.eye(3, dtype=int))
     counts = sp.csr_array((phi.T*1e7).astype(int))
-    model.samples_ = [TopicCounts(counts.data, counts.indices, counts.indptr, np.array([3, 1]), np.array(alpha), np.array(1e-9))]
+    model.samples_ = [TopicCounts(counts.data, counts.indices, counts.indptr, np.array([3, 1, 0])/4, np.array(alpha), np.array(1.0), np.array(0.5))]
     weight, exact, total = alpha*np.array([.75, .25]), np.zeros(V), 0.0
     for z in product(range(2), repeat=4):
         n = np.bincount(z, minlength=2)

@@ -299,7 +299,7 @@ def test_a_snapshot_stays_as_it_was():
     sampler, rng = FranchiseSampler(corpus, 0.1), np.random.default_rng(0)
     state = sampler.init(rng)
     snapshot = sampler.snapshot(state)
-    assert (snapshot.n_vk.toarray() == state.n_vk[:, :len(snapshot.m_k)]).all() and len(snapshot.m_k) == state.K
+    assert (snapshot.n_vk.toarray() == state.n_vk[:, :int(state.K)]).all() and len(snapshot.beta) == state.K + 1
     kept = [np.array(a) for a in snapshot]
     for _ in range(3):
         state, _ = sampler.sweep(rng, state)
@@ -383,8 +383,9 @@ def test_large_tables_in_logarithms():
 def test_predictive_topics():
     "Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen is uniform and has gamma's share."
     n_vk = np.array([[3, 0, 0, 1], [0, 5, 0, 0], [0, 0, 2, 0]])                     # four topics: one more than a multiple of 4 allows
-    counts = TopicCounts(*[getattr(sp.csr_array(n_vk), a) for a in ("data", "indices", "indptr")], np.array([2, 1, 1, 4]), np.array(3.0), np.array(0.5))
-    phi, weight = predictive_topics(counts, 0.1)
+    counts = TopicCounts(*[getattr(sp.csr_array(n_vk), a) for a in ("data", "indices", "indptr")], np.array([2, 1, 1, 4, 0.5])/8.5, np.array(3.0),
+                         np.array(0.5), np.array(0.1))
+    phi, weight = predictive_topics(counts)
     assert len(weight) == 8 and np.allclose(weight, 3.0*np.array([2, 1, 1, 4, 0.5, 0, 0, 0])/8.5)
     assert np.allclose(phi[:, 0], np.array([3.1, 0.1, 0.1])/3.3) and np.allclose(phi[:, 4], 1/3) and not phi[:, 5:].any()
 
@@ -421,7 +422,7 @@ def seating_state(t, k, x, lengths, V, alpha, gamma):
     "A FranchiseState from tables of tokens and dishes of tables, counted anew."
     offsets = np.append(0, np.cumsum(lengths))
     corpus = SimpleNamespace(n_tokens=len(x), n_docs=len(lengths), n_words=V)
-    state = unseated(corpus, alpha, gamma, 32)
+    state = unseated(corpus, alpha, gamma, capacity=32)
     state.t[:] = np.concatenate(t)
     for j, (t_j, k_j) in enumerate(zip(t, k)):
         state.n_tables[j] = len(k_j)
