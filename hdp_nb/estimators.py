@@ -8,6 +8,8 @@ __all__ = ['HDP', 'DPMixture']
 # %% ../nbs/19_estimators.ipynb #141aa831
 import json
 import math
+from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 
 import numpy as np
@@ -110,6 +112,43 @@ class _Sampled(_Saved):
                 row[i, :chain.n_done] = chain.trace[name]
         return chains, best
 
+    def _draws(self):
+        "The traces after burn-in: name to an array (chains, draws), as many draws as the shortest chain has."
+        check_is_fitted(self)
+        n = int((~np.isnan(self.traces_["log_joint"])).sum(axis=1).min())     # a chain that was stopped ends in NaN
+        if n <= self.burn_in_:
+            raise ValueError(f"fit must run all chains past the burn-in of {self.burn_in_} sweeps, one was stopped after {n}")
+        return {name: rows[:, self.burn_in_:n] for name, rows in self.traces_.items()}
+
+    def to_arviz(self):
+        """The traces after burn-in, as ArviZ takes them.
+
+        Returns
+        -------
+        arviz.InferenceData (ArviZ before 1.0) or xarray.DataTree (since then)
+            Group `posterior` has every quantity of `traces_`, with dimensions chain and draw, `sample_stats` the log joint. Draws are numbered by
+            sweep and not thinned; where a chain was stopped, there are as many as the shortest has.
+
+        Raises
+        ------
+        ImportError
+            Without ArviZ: `pip install hdp_nb[arviz]`.
+        """
+        draws = self._draws()
+        groups = {"posterior": draws, "sample_stats": {"log_joint": draws["log_joint"]}}
+        coords = {"draw": self.burn_in_ + np.arange(draws["log_joint"].shape[1])}
+        from_dict = _arviz().from_dict
+        if "posterior" in signature(from_dict).parameters:                    # ArviZ before 1.0
+            return from_dict(**groups, coords=coords)
+        return from_dict(groups, coords=coords)
+
+def _arviz():
+    "ArviZ, or the part of it that lays out its data."
+    for name in ("arviz", "arviz_base"):
+        if find_spec(name):
+            return import_module(name)
+    raise ImportError("to_arviz needs ArviZ: pip install hdp_nb[arviz]")
+
 # %% ../nbs/19_estimators.ipynb #38d620a2
 _FOLD_SWEEPS, _FOLD_BURN_IN = 25, 5      # Gibbs sweeps over a new document; its proportions are averages over the last 20
 
@@ -132,6 +171,19 @@ class _TopicModel(TransformerMixin, _Saved):
             self.vocabulary_ = getattr(self, "feature_names_in_", np.array(corpus.vocab or [], str)).tolist() or None
             return corpus
         return as_corpus(X, n_words=self.n_features_in_, min_tokens=0)
+
+    def posterior_topics(self):
+        """Topics and their weights for a new document, in every kept sample; averages of probabilities over these are predictions (K2).
+
+        Yields
+        ------
+        phi_vk : float array, shape (n_words, capacity)
+            Columns are topics, one of them uniform, for all that are not seen; the capacity is a multiple of 4.
+        weight : float array, shape (capacity,)
+            alpha beta_k; 0 for columns that are no topics.
+        """
+        check_is_fitted(self)
+        return map(predictive_topics, self.samples_)
 
     def transform(self, X):
         """Proportions of the topics of `components_` in every document.
@@ -173,8 +225,7 @@ class _TopicModel(TransformerMixin, _Saved):
         if observed.n_docs != heldout.n_docs:
             raise ValueError(f"heldout must hold the same documents as observed, got {heldout.n_docs} and {observed.n_docs}")
         p = np.zeros(heldout.n_tokens)
-        for counts in self.samples_:
-            phi, weight = predictive_topics(counts)
+        for phi, weight in self.posterior_topics():
             pi = np.empty((observed.n_docs, len(weight)))
             fold_in(rng, observed.x, observed.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
             token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
@@ -262,6 +313,8 @@ class HDP(_TopicModel, _Sampled):
         that `components_` is from; `traces_[i]` is that of chain i.
     samples_ : list of TopicCounts
         What predictions average over: kept samples of all chains. `components_` shows `samples_[best_]`, its columns in the order `order_`.
+    sample_chain_ : int array, shape (len(samples_),)
+        The chain that each sample is from.
     doc_topic_ : float array, shape (n_docs, n_topics_)
         Proportions of these topics in the documents of the fit.
     vocabulary_ : list of str or None
@@ -318,12 +371,14 @@ class HDP(_TopicModel, _Sampled):
 
     def _keep(self, corpus, sampler, chains, best):
         "Lay out the results of the chains."
-        self.samples_ = []
+        self.samples_, counted = [], []
         for i, chain in enumerate(chains):
             last_is_kept = chain.samples and (chain.n_done - 1 - self.burn_in_) % self.thin == 0
             self.samples_ += chain.samples + [sampler.snapshot(chain.state)]*(not last_is_kept)
+            counted.append(len(self.samples_) - sum(counted))
             if i == best:
                 self.best_ = len(self.samples_) - 1
+        self.sample_chain_ = np.repeat(np.arange(len(chains)), counted)
         self._show(corpus, self.samples_[self.best_], chains[best].state.z)
 
     def _show(self, corpus, counts, z):
