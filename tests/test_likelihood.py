@@ -11,12 +11,13 @@ from numba import njit
 from scipy import integrate, special, stats
 
 from hdp_nb.likelihood import (categorical, grow_stats, likelihoods, multinomial, normal_inverse_gamma,
-                               normal_inverse_wishart, normal_known_variance)
+                               normal_inverse_wishart, normal_known_variance, poisson)
 
 PSI = np.array([[2, 0.5, 0], [0.5, 1, -0.2], [0, -0.2, 1.5]])
 HYPER = {  # several priors a family, plain and lopsided
     "categorical": [dict(n_words=5), dict(n_words=5, eta=[0.01, 1, 7, 0.3, 2]), dict(n_words=2, eta=1e-3)],
     "multinomial": [dict(n_words=4), dict(n_words=4, eta=[0.01, 1, 7, 0.3])],
+    "poisson": [dict(), dict(n_dims=3, shape=[0.3, 2, 9], rate=[0.1, 1, 4])],
     "normal_known_variance": [dict(), dict(n_dims=3, mean=[1, -2, 0], mean_var=[9, 0.1, 1], var=[0.5, 2, 1])],
     "normal_inverse_gamma": [dict(), dict(n_dims=3, mean=[1, -2, 0], kappa=2, shape=0.4, scale=[0.5, 2, 1])],
     "normal_inverse_wishart": [dict(), dict(n_dims=3, mean=[1, -2, 0], kappa=2, dof=2.1, scale=PSI)],
@@ -34,6 +35,8 @@ def case(name, i=0, n=14, seed=0):
     elif name == "multinomial":
         X = rng.poisson(rng.gamma(1, 1.5, hyper["n_words"]), (n, hyper["n_words"]))
         X[0] = 0   # an empty row is legal
+    elif name == "poisson":
+        X = rng.poisson(rng.gamma(2, 2, hyper.get("n_dims", 1)), (n, hyper.get("n_dims", 1)))
     else:
         D = hyper.get("n_dims", 1)
         X = rng.standard_normal((n, D)) @ rng.standard_normal((D, D)) + rng.standard_normal(D)
@@ -142,6 +145,9 @@ def total_probability(fam, prior, slots, k):
         x = np.array([r for r in product(range(4), repeat=len(prior.eta)) if sum(r) == 3])
         ways = np.exp(special.gammaln(4) - special.gammaln(x + 1).sum(1))
         return sum(w * math.exp(fam.log_predictive(prior, slots, k, x, i)) for i, w in enumerate(ways))
+    if fam.name == "poisson":
+        x = np.arange(400)[:, None]
+        return sum(math.exp(fam.log_predictive(prior, slots, k, x, i)) for i in range(len(x)))
     # x = centre + sinh(u) carries a grid far into the tails
     D, u = len(prior.mean), np.linspace(-30, 30, 2401) if len(prior.mean) == 1 else np.linspace(-9, 9, 81)
     grid = np.array(list(product(u, repeat=D)))
@@ -199,6 +205,9 @@ def normal_tails(prior, s, k, x, i):
     e = normal_inverse_gamma.expected(prior, s, k + 1)
     return stats.norm.logpdf(x[i], e["mean"][k], e["variance"][k] ** 0.5).sum()
 
+def rate_is_certain(prior, s, k, x, i):
+    return stats.poisson.logpmf(x[i], poisson.expected(prior, s, k + 1)["rate"][k]).sum()
+
 def wrong_exponent(prior, s, k, x, i):
     normal_inverse_wishart.log_predictive(prior, s, k, x, i)   # the constants are right, the power is not
     return normal_inverse_wishart.log_predictive(prior._replace(dof=prior.dof + 1), s, k, x, i)
@@ -228,6 +237,8 @@ WRONG = [
     (multinomial, dict(log_predictive=product_in_row), check_empty),
     (multinomial, dict(log_predictive=with_coefficient), check_chain_rule),
     (multinomial, dict(log_predictive=with_coefficient), check_normalised),
+    (poisson, dict(log_predictive=rate_is_certain), check_chain_rule),
+    (poisson, dict(move=leaves_source), check_empty),
     (normal_known_variance, dict(log_predictive=mean_is_certain), check_chain_rule),
     (normal_inverse_gamma, dict(log_predictive=normal_tails), check_chain_rule),
     (normal_inverse_gamma, dict(remove=leaves_mean), check_add_remove),
@@ -275,6 +286,65 @@ def test_marginal_of_two_words_by_integration():
     prior, x = categorical.make_prior(2, eta=[1.7, 0.6]), np.array([0, 1, 1, 0, 1])
     numeric = integrate.quad(lambda p: p**2 * (1 - p) ** 3 * stats.beta.pdf(p, 1.7, 0.6), 0, 1)[0]
     assert categorical.log_marginal(prior, filled(categorical, prior, x), 0) == pytest.approx(math.log(numeric), rel=1e-8)
+
+
+def test_poisson_by_integration():
+    prior, x = poisson.make_prior(shape=0.7, rate=0.4), np.array([[3], [0], [7], [2]])
+    f = lambda rate: stats.poisson.pmf(x, rate).prod() * stats.gamma.pdf(rate, 0.7, scale=1 / 0.4)
+    numeric, mean = (integrate.quad(g, 0, 60, points=[0.01, 4])[0] for g in (f, lambda rate: rate * f(rate)))
+    slots = filled(poisson, prior, x)
+    assert poisson.log_marginal(prior, slots, 0) == pytest.approx(math.log(numeric), rel=1e-8)
+    assert poisson.expected(prior, slots, 1)["rate"][0, 0] == pytest.approx(mean / numeric, rel=1e-7)
+    assert poisson.log_predictive(prior, slots, 0, x, 2) == pytest.approx(stats.nbinom(12.7, 4.4 / 5.4).logpmf(7), rel=1e-10)
+
+
+# --- explicit parameters ------------------------------------------------------------------------
+
+def check_draws(fam, prior, data, n_draws=3000):
+    "Densities under drawn parameters average to the predictive, products of two to the block of two; from the prior, too."
+    slots, params, rng, n = filled(fam, prior, data[:-2]), fam.new_params(prior, 2), np.random.default_rng(8), len(data)
+    for k in range(2):
+        total = []
+        for _ in range(n_draws):
+            fam.draw(rng, prior, slots, k, params)
+            fx, fy = (math.exp(fam.log_density(prior, params, k, data, i)) for i in (n - 2, n - 1))
+            total.append((fx, fx * fy))
+        exact = [fam.log_predictive(prior, slots, k, data, n - 2), fam.log_block(prior, slots, k, data, np.array([n - 2, n - 1]))]
+        mean, error = np.mean(total, 0), np.std(total, 0) / n_draws**0.5
+        assert (abs(mean - np.exp(exact)) < 4 * error + 1e-12 * np.exp(exact)).all(), (mean / np.exp(exact), error / np.exp(exact))
+
+
+DRAWS = ["categorical", "multinomial", "poisson", "normal_known_variance", "normal_inverse_gamma"]
+
+
+@pytest.mark.parametrize("name, i", [(name, i) for name in DRAWS for i in range(2) if (name, i) != ("multinomial", 1)]
+                         + [("normal_inverse_wishart", 0)])     # (words of eta 0.01: an average that never settles)
+def test_draws(name, i):
+    check_draws(*case(name, i))
+
+
+def test_draws_of_covariances():
+    "With degrees of freedom enough for averages to settle."
+    fam = normal_inverse_wishart
+    prior = fam.make_prior(3, mean=[1, -2, 0], kappa=2, dof=9, scale=3 * PSI)
+    X = np.random.default_rng(1).standard_normal((9, 3)) @ [[1, 0.7, 0], [0, 0.6, 0.3], [0, 0, 1]] + [1, -1, 0]
+    check_draws(fam, prior, X)
+    slots, params, rng, sigma, mean = filled(fam, prior, X), fam.new_params(prior, 1), np.random.default_rng(0), 0.0, 0.0
+    for _ in range(3000):
+        fam.draw(rng, prior, slots, 0, params)
+        M = params[0, 3:12].reshape(3, 3)
+        sigma, mean = sigma + np.linalg.inv(M.T @ M) / 3000, mean + params[0, :3] / 3000
+    np.testing.assert_allclose(params[0, 12], math.log(abs(np.linalg.det(M))), rtol=1e-9)
+    found = fam.expected(prior, slots, 1)
+    np.testing.assert_allclose(sigma, found["covariance"][0], atol=0.05)
+    np.testing.assert_allclose(mean, found["mean"][0], atol=0.05)
+
+
+@pytest.mark.parametrize("name", ["categorical", "poisson", "normal_known_variance", "normal_inverse_gamma", "normal_inverse_wishart"])
+def test_draws_from_the_prior_are_rejected(name):
+    fam, prior, data = case(name, n=40)
+    with pytest.raises(AssertionError):
+        check_draws(fam._replace(draw=lambda rng, prior, slots, k, params: fam.draw(rng, prior, fam.init_stats(prior, 2), k, params)), prior, data)
 
 
 POINTS = np.array([[0.3], [1.9], [-0.8], [1.1]])
@@ -493,6 +563,8 @@ BAD_HYPER += [(fam, dict(n_words=3, eta=eta), "eta") for fam in ("categorical", 
               for eta in (0, -1, math.nan, math.inf, [1, 2], [1, 2, 0], "x", None)]
 BAD_HYPER += [(fam, dict(n_dims=n), "n_dims") for fam in NORMAL for n in (0, 1.5, None)]
 BAD_HYPER += [(fam, dict(n_dims=2, mean=m), "mean") for fam in NORMAL for m in (math.nan, [1, 2, 3], "x", math.inf)]
+BAD_HYPER += [("poisson", {name: v}, name) for name in ("shape", "rate") for v in (0, -1, math.nan, [1, 2])]
+BAD_HYPER += [("poisson", dict(n_dims=n), "n_dims") for n in (0, 1.5, None)]
 BAD_HYPER += [("normal_known_variance", {name: v}, name) for name in ("var", "mean_var") for v in (0, -1, math.nan, [1, 2])]
 BAD_HYPER += [(fam, dict(kappa=v), "kappa") for fam in NORMAL[1:] for v in (0, -1, math.nan, math.inf, "x", None)]
 BAD_HYPER += [("normal_inverse_gamma", {name: v}, name) for name in ("shape", "scale") for v in (0, -1, math.nan)]
@@ -510,6 +582,7 @@ def test_bad_hyperparameters(name, hyper, argument):
 BAD_DATA = [("categorical", X) for X in ([0, -1], [0, 5], [0.5], [math.nan], [math.inf], [[0, 1]], [], ["a"], 3, None)]
 BAD_DATA += [("multinomial", X) for X in ([[0, 1, 2]], [0, 1, 2, 3], [[0, 1, 2, -1]], [[0, 1, 2, 0.5]], [[0, 1, 2, math.nan]],
                                           [[0, 1, 2, math.inf]], np.empty((0, 4)), [["a"] * 4], [[1, 2], [3]])]
+BAD_DATA += [("poisson", X) for X in ([0, -1], [0.5], [math.nan], [math.inf], [[0, 1]], [], ["a"], 3, None)]
 BAD_DATA += [(name, X) for name in NORMAL for X in ([math.nan], [[math.inf]], [[1, 2]], [], [["a"]], [[[1.0]]], 3.0, None)]
 
 
@@ -548,6 +621,9 @@ def test_default_prior(name):
         assert (fam.default_prior(data, mean=7).mean == 7).all()
         flat = fam.default_prior(np.full((4, 2), 3.0))      # constant columns have no spread to go by
         assert np.isfinite(fam.log_marginal(flat, filled(fam, flat, np.full((4, 2), 3.0)), 0))
+    elif name == "poisson":
+        np.testing.assert_allclose(prior.shape, data.mean(0))
+        assert (fam.default_prior(data, shape=3).shape == 3).all() and fam.default_prior([0, 0]).shape == 1
     else:
         assert (fam.default_prior(data, eta=2.0).eta == 2).all()
     with pytest.raises(ValueError, match="^X must"):
