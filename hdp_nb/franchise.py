@@ -513,7 +513,7 @@ class TopicCounts(NamedTuple):
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
-    beta: np.ndarray     # (K + 1,) expected global weights; the last is that of all topics not seen
+    beta: np.ndarray     # (K + 1,) expected global weights, the last that of all topics not seen; or (nodes, K + 1), of the nodes of a tree
     alpha: np.ndarray    # () of a new document
     gamma: np.ndarray    # ()
     eta: np.ndarray      # ()
@@ -521,7 +521,7 @@ class TopicCounts(NamedTuple):
     @property
     def n_vk(self):
         "(V, K) tokens of each word in each topic, a SciPy sparse array."
-        return csr_array((self.data, self.indices, self.indptr), shape=(len(self.indptr) - 1, len(self.beta) - 1))
+        return csr_array((self.data, self.indices, self.indptr), shape=(len(self.indptr) - 1, self.beta.shape[-1] - 1))
 
 # %% ../nbs/11_franchise.ipynb #1164aaf7
 class FranchiseSampler:
@@ -626,15 +626,15 @@ def predictive_topics(counts):
     -------
     phi_vk : float array, shape (V, capacity)
         Columns are posterior mean topics; column K is uniform, for the components not seen; those behind are 0.
-    weight : float array, shape (capacity,)
+    weight : float array, shape (capacity,), or (nodes, capacity)
         alpha beta_k; 0 behind column K.
     """
     V, K = counts.n_vk.shape
     capacity = 4*(K//4 + 1)                               # a multiple of 4, as `pick` wants it
-    phi, weight = np.zeros((V, capacity)), np.zeros(capacity)
+    phi, weight = np.zeros((V, capacity)), np.zeros((*counts.beta.shape[:-1], capacity))
     n_vk = counts.n_vk.toarray() + counts.eta
     phi[:, :K], phi[:, K] = n_vk/n_vk.sum(axis=0), 1/V
-    weight[:K + 1] = counts.alpha*counts.beta
+    weight[..., :K + 1] = counts.alpha*counts.beta
     return phi, weight
 
 # %% ../nbs/11_franchise.ipynb #394aa17f
@@ -648,18 +648,20 @@ def fold_in(rng, x, offsets, phi_vk, weight, n_sweeps, burn_in, pi):
     x, offsets : the documents' tokens, as in a Corpus
     phi_vk : float array, shape (V, capacity)
         Columns are topics; the capacity is a multiple of 4.
-    weight : float array, shape (capacity,)
+    weight : float array, shape (capacity,), or (J, capacity) for documents that differ in it
         alpha beta_k.
     n_sweeps, burn_in : int
         Sweeps per document, and how many of them are not averaged over; burn_in < n_sweeps.
     pi : float array, shape (J, capacity)
         Filled with the proportions; rows sum to 1.
     """
-    p, partial, coef = np.empty_like(weight), np.empty_like(weight), np.empty_like(weight)
-    z = np.empty(x.shape[0], np.int64)
+    capacity = phi_vk.shape[1]
+    p, partial, coef = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    z, weights = np.empty(x.shape[0], np.int64), weight.reshape(weight.size//capacity, capacity)
     for j in range(offsets.shape[0] - 1):
         n = offsets[j + 1] - offsets[j]
-        coef[:] = weight
+        coef[:] = weights[j if weights.shape[0] > 1 else 0]
+        total = n + coef.sum()
         pi[j] = 0.0
         for s in range(n_sweeps):
             for i in range(offsets[j], offsets[j + 1]):
@@ -671,7 +673,7 @@ def fold_in(rng, x, offsets, phi_vk, weight, n_sweeps, burn_in, pi):
                 coef[z[i]] += 1.0
             if s >= burn_in:
                 pi[j] += coef
-        pi[j] /= (n_sweeps - burn_in)*(n + weight.sum())
+        pi[j] /= (n_sweeps - burn_in)*total
 
 # %% ../nbs/11_franchise.ipynb #9d83d5d2
 @njit(nogil=True)
