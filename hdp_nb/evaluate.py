@@ -187,7 +187,7 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     n_particles = _check_int("n_particles", n_particles, 1)
     rng, corpus = as_rng(random_state), as_corpus(X)
     n_moves = corpus.n_tokens if n_moves is None else _check_int("n_moves", n_moves, 0)
-    docs, log_p = [rng.permutation(corpus[j]) for j in range(corpus.n_docs)], []
+    docs, log_p = [rng.permutation(np.sort(corpus[j])) for j in range(corpus.n_docs)], []
     for phi_vk, weight in model.posterior_topics():
         corpus = as_corpus(corpus, n_words=len(phi_vk))
         capacity = 4*-(-len(weight)//4)                                      # as `pick` wants it
@@ -213,7 +213,7 @@ def _word_ids(topics, corpus, n_words):
             topics = topics.top_words(n_words)
     ids = {word: v for v, word in enumerate(corpus.vocab or ())}
     topics = [[ids.get(word, -1) if isinstance(word, str) and ids else word for word in [*words][:n_words]] for words in topics]
-    for word in itertools.chain(*topics):
+    for word in (word for words in topics for word in words):
         if not isinstance(word, Integral) or not -1 <= word < corpus.n_words:
             raise ValueError(f"topics: takes words of the corpus's vocabulary, or word ids below {corpus.n_words}, got {word!r}")
     if not topics or min(map(len, topics)) < 2:
