@@ -13,7 +13,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import load_npz, run_chain, save_npz
 from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import HDP
+from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
+from hdp_nb.estimators import HDP, LDA
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
 
@@ -31,7 +32,7 @@ def fitted(bars):
 
 
 # scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first.
-class WholeHDP(HDP):
+class Whole:
     def _corpus(self, X, reset=False):
         if not isinstance(X, Corpus):
             try:
@@ -41,7 +42,15 @@ class WholeHDP(HDP):
         return super()._corpus(X, reset)
 
 
-@parametrize_with_checks([WholeHDP(n_iter=4, thin=1)])
+class WholeHDP(Whole, HDP):
+    pass
+
+
+class WholeLDA(Whole, LDA):
+    pass
+
+
+@parametrize_with_checks([WholeHDP(n_iter=4, thin=1), WholeHDP("direct", n_iter=4, thin=1), WholeLDA(3, n_iter=4, thin=1)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -51,7 +60,7 @@ def test_results(bars, fitted):
     assert fitted.components_.shape == (K, 16) and np.allclose(fitted.components_.sum(axis=1), 1)
     assert np.isclose(fitted.topic_shares_.sum(), 1) and (np.diff(fitted.topic_shares_) <= 0).all()
     assert fitted.doc_topic_.shape == (80, K) and np.allclose(fitted.doc_topic_.sum(axis=1), 1)
-    assert set(fitted.trace_) == {"n_topics", "log_joint", "log_likelihood", "alpha", "gamma", "n_tables"}
+    assert set(fitted.trace_) == {"n_topics", "log_joint", "log_likelihood", "alpha", "gamma", "eta", "n_tables"}
     assert all(len(values) == 8 for values in fitted.trace_.values())
     assert fitted.trace_["n_topics"][-1] == K and fitted.trace_["alpha"][-1] == fitted.alpha_
     assert len(fitted.samples_) == 3                        # sweeps 4 and 6, and the last
@@ -67,6 +76,37 @@ def test_arguments_reach_the_sampler(bars):
     chain = run_chain(sampler, np.random.default_rng(0).spawn(1)[0], 6, burn_in=3)
     assert all(np.array_equal(model.trace_[name], chain.trace[name]) for name in chain.trace)
     assert len(model.samples_) == 3 and all(np.array_equal(a, b) for s, t in zip(model.samples_, chain.samples) for a, b in zip(s, t))
+
+
+@pytest.mark.parametrize("name, kind", [("crf", FranchiseSampler), ("direct", DirectSampler), ("hybrid", HybridSampler)])
+def test_every_sampler(bars, name, kind):
+    options = dict(alpha=2.0, eta=0.3, gamma_prior=(2, 3), alpha_prior=(5, 7), eta_prior=(3, 11), init=9, alpha_per_document=True)
+    model = HDP(name, gamma=0.3, n_iter=6, thin=1, random_state=0, **options).fit(bars)
+    chain = run_chain(kind(bars, gamma=0.3, **options), np.random.default_rng(0).spawn(1)[0], 6, burn_in=3)
+    assert all(np.array_equal(model.trace_[name], chain.trace[name]) for name in chain.trace)
+    assert model.eta_ == model.trace_["eta"][-1] != 0.3 and len(set(chain.state.alpha)) == 80 and model.alpha_ == chain.state.alpha.mean()
+    assert np.isfinite(model.score(bars)) and np.allclose(model.transform(bars).sum(axis=1), 1)
+
+
+def test_lda(bars):
+    options = dict(alpha=2.0, eta=0.3, gamma=0.7, alpha_prior=(5, 7), gamma_prior=(2, 3), eta_prior=(3, 11), weights="learned")
+    model = LDA(5, n_iter=6, thin=1, random_state=0, **options).fit(bars)
+    chain = run_chain(LDASampler(bars, 5, **options), np.random.default_rng(0).spawn(1)[0], 6, burn_in=3)
+    assert all(np.array_equal(model.trace_[name], chain.trace[name]) for name in chain.trace)
+    assert model.n_topics_ == 5 and model.components_.shape == (5, 16) and np.allclose(model.transform(bars).sum(axis=1), 1)
+    assert all(counts.beta[-1] == 0 for counts in model.samples_) and model.samples_[0].beta[:5].std() > 0
+    assert np.allclose(LDA(5, n_iter=2, random_state=0).fit(bars).samples_[0].beta, [.2]*5 + [0])
+
+
+def test_a_fit_begins_where_another_sampler_was(bars, tmp_path):
+    states = []
+    reached = HDP("hybrid", n_iter=20, random_state=0).fit(bars, callback=lambda sweep, state: states.append(state)).trace_["log_likelihood"][-1]
+    for sampler in ("crf", "direct", "hybrid"):
+        model = HDP(sampler, init=states[-1], n_iter=1, random_state=0).fit(bars)
+        assert model.trace_["log_likelihood"][0] > reached - 300 > HDP(sampler, n_iter=1, random_state=0).fit(bars).trace_["log_likelihood"][0]
+        model.save(tmp_path/"model.npz")                                             # keeps the topics of the start
+        assert HDP.load(tmp_path/"model.npz").fit(bars).trace_["log_likelihood"][0] > reached - 300
+    assert LDA(40, init=states[-1], n_iter=1, random_state=0).fit(bars).trace_["log_likelihood"][0] > reached - 300
 
 
 @pytest.mark.parametrize("seed", range(4))
