@@ -191,6 +191,43 @@ class Gibbs:
         return np.array([self.k[j][s] for j, t_j in enumerate(self.t) for s in t_j]), sum(map(len, self.k))
 
 
+class Direct:
+    """Direct assignment in plain Python, for fixed concentrations. `beta` maps topics to weights, "u" is the pool.
+
+    `mistake`: "lost", the weight of a topic that dies does not go back to the pool; "even", a new topic takes a uniform
+    share of the pool, whatever gamma is.
+    """
+    def __init__(self, docs, n_words, eta, alpha, gamma, rng, mistake=None):
+        self.docs, self.V, self.eta, self.alpha, self.gamma, self.rng, self.mistake = docs, n_words, eta, alpha, gamma, rng, mistake
+        self.z, self.beta = [[0]*len(doc) for doc in docs], {0: 0.5, "u": 0.5}
+
+    def token(self, j, i):
+        v, old, self.z[j][i] = self.docs[j][i], self.z[j][i], None
+        others = [(w, k) for doc, z in zip(self.docs, self.z) for w, k in zip(doc, z) if k is not None]
+        n_k, n_vk = Counter(k for _, k in others), Counter(others)
+        if old not in n_k:
+            weight = self.beta.pop(old)
+            self.beta["u"] += weight*(self.mistake != "lost")
+        w = [(self.alpha*b + self.z[j].count(k))*(n_vk[v, k] + self.eta)/(n_k[k] + self.V*self.eta) for k, b in self.beta.items()]
+        k = list(self.beta)[np.searchsorted(np.cumsum(w), self.rng.random()*sum(w), side="right")]
+        if k == "u":
+            b = self.rng.beta(1, 1 if self.mistake == "even" else self.gamma)
+            k = next(k for k in range(len(self.beta)) if k not in self.beta)
+            self.beta[k], self.beta["u"] = b*self.beta["u"], (1 - b)*self.beta["u"]
+        self.z[j][i] = k
+
+    def sweep(self):
+        for j, doc in enumerate(self.docs):
+            for i in range(len(doc)):
+                self.token(j, i)
+        m = Counter()
+        for z in self.z:
+            for k, n in Counter(z).items():
+                m[k] += sum(self.rng.random()*(self.alpha*self.beta[k] + l) < self.alpha*self.beta[k] for l in range(n))
+        self.beta = dict(zip([*m, "u"], self.rng.dirichlet([*m.values(), self.gamma])))
+        return np.array(sum(self.z, [])), sum(m.values())
+
+
 def sampled(z_and_tables, n_tokens):
     "P(K), P(tables) and co-clustering from pairs (topics of the tokens, number of tables)."
     p_K, p_T, same = np.zeros(n_tokens + 1), np.zeros(n_tokens + 1), np.zeros((n_tokens, n_tokens))

@@ -436,7 +436,7 @@ def seating_state(t, k, x, lengths, V, alpha, gamma):
 
 def seat(rng, lengths, alpha, gamma):
     t, k, m = [], [], []
-    for n in lengths:
+    for n, alpha in zip(lengths, np.broadcast_to(alpha, len(lengths))):
         t_j, k_j, sizes = [], [], []
         for i in range(n):
             s = int(np.searchsorted(np.cumsum(sizes + [alpha]), rng.random()*(i + alpha), side="right"))
