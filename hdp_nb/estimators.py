@@ -177,18 +177,27 @@ class _TopicModel(TransformerMixin, _Saved):
             return corpus
         return as_corpus(X, n_words=self.n_features_in_, min_tokens=0)
 
-    def posterior_topics(self):
-        """Topics and their weights for a new document, in every kept sample; averages of probabilities over these are predictions (K2).
+    def _topics(self, counts, X):
+        "Topics and weights, for the documents X, in one sample. A model in which documents differ in their weights gives a row for each."
+        return predictive_topics(counts)
+
+    def posterior_topics(self, X=None):
+        """Topics and their weights in every kept sample; probabilities averaged over these are predictions (K2).
+
+        Parameters
+        ----------
+        X : Corpus
+            New documents, for models in which their weights differ.
 
         Yields
         ------
         phi_vk : float array, shape (n_words, capacity)
             Columns are topics, one of them uniform, for all that are not seen; the capacity is a multiple of 4.
-        weight : float array, shape (capacity,)
+        weight : float array, shape (capacity,), or (n_docs, capacity)
             alpha beta_k; 0 for columns that are no topics.
         """
         check_is_fitted(self)
-        return map(predictive_topics, self.samples_)
+        return (self._topics(counts, X) for counts in self.samples_)
 
     def transform(self, X):
         """Proportions of the topics of `components_` in every document.
@@ -204,10 +213,11 @@ class _TopicModel(TransformerMixin, _Saved):
         """
         check_is_fitted(self)
         corpus = self._corpus(X)
-        phi, weight = predictive_topics(self.samples_[self.best_])
-        pi = np.empty((corpus.n_docs, len(weight)))
+        phi, weight = self._topics(self.samples_[self.best_], corpus)
+        pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
         for j in range(corpus.n_docs):                  # a generator of its own for every document
-            fold_in(np.random.default_rng(0), corpus[j], np.array([0, corpus.doc_lengths[j]]), phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi[j:j + 1])
+            fold_in(np.random.default_rng(0), corpus[j], np.array([0, corpus.doc_lengths[j]]), phi, weights[j if len(weights) > 1 else 0],
+                    _FOLD_SWEEPS, _FOLD_BURN_IN, pi[j:j + 1])
         pi = pi[:, self.order_]
         return pi/pi.sum(axis=1, keepdims=True)
 
@@ -230,8 +240,8 @@ class _TopicModel(TransformerMixin, _Saved):
         if observed.n_docs != heldout.n_docs:
             raise ValueError(f"heldout must hold the same documents as observed, got {heldout.n_docs} and {observed.n_docs}")
         p = np.zeros(heldout.n_tokens)
-        for phi, weight in self.posterior_topics():
-            pi = np.empty((observed.n_docs, len(weight)))
+        for phi, weight in self.posterior_topics(observed):
+            pi = np.empty((observed.n_docs, phi.shape[1]))
             fold_in(rng, observed.x, observed.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
             token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
         return np.log(p/len(self.samples_))
@@ -716,7 +726,7 @@ class _Nested(_TopicModel, _Sampled):
         counts = self.samples_[self.best_]
         return topic_proportions(self._predictive(counts), counts.cluster, corpus.to_matrix())[:, self.order_]
 
-    def posterior_topics(self):
+    def posterior_topics(self, X=None):
         "Not for these models: a document has one cluster, not proportions of its own. `score_samples` has the probability of whole documents."
         raise NotImplementedError("a document of a nested model has no topic proportions of its own; use score_samples for its probability")
 

@@ -79,7 +79,7 @@ class Unigram(BaseEstimator):
         check_is_fitted(self)
         return np.log(self.probabilities_[as_corpus(heldout, n_words=self.n_features_in_).x])
 
-    def posterior_topics(self):
+    def posterior_topics(self, X=None):
         "Its one topic, which is all that `left_to_right` asks for."
         check_is_fitted(self)
         return iter([(self.probabilities_[:, None], np.ones(1))])
@@ -166,8 +166,9 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
 
     Parameters
     ----------
-    model : fitted estimator with `posterior_topics()`
-        Every topic model of the package has it.
+    model : fitted estimator with `posterior_topics(X)`
+        Topics, and the weights of every document or of all; or with `score_samples(X)`, where it knows the log probability of a document without estimating it.
+        Every topic model of the package has one or the other.
     X : Corpus, or counts of shape (n_docs, n_words)
         Documents that the model was not fitted to.
     n_particles : int
@@ -187,12 +188,14 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     n_particles = _check_int("n_particles", n_particles, 1)
     rng, corpus = as_rng(random_state), as_corpus(X)
     n_moves = corpus.n_tokens if n_moves is None else _check_int("n_moves", n_moves, 0)
+    if hasattr(model, "score_samples"):
+        log_p = model.score_samples(corpus)
+        return log_p if by_document else float(log_p.sum()/corpus.n_tokens)
     docs, log_p = [rng.permutation(np.sort(corpus[j])) for j in range(corpus.n_docs)], []
-    for phi_vk, weight in model.posterior_topics():
-        corpus = as_corpus(corpus, n_words=len(phi_vk))
-        capacity = 4*-(-len(weight)//4)                                      # as `pick` wants it
-        phi_vk, weight = _pad(phi_vk, capacity), _pad(weight, capacity)
-        log_p.append([log_left_to_right(rng, words, phi_vk, weight, n_particles, n_moves) for words in docs])
+    for phi_vk, weight in model.posterior_topics(corpus):
+        corpus, capacity = as_corpus(corpus, n_words=len(phi_vk)), 4*-(-phi_vk.shape[1]//4)     # as `pick` wants it
+        phi_vk, weights = _pad(phi_vk, capacity), np.atleast_2d(_pad(weight, capacity))         # a row for each document, or one for all
+        log_p.append([log_left_to_right(rng, words, phi_vk, weights[j if len(weights) > 1 else 0], n_particles, n_moves) for j, words in enumerate(docs)])
     log_p = logsumexp(log_p, axis=0) - math.log(len(log_p))
     return log_p if by_document else float(log_p.sum()/corpus.n_tokens)
 

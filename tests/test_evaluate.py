@@ -133,7 +133,7 @@ class Known:
     def __init__(self, *samples):
         self.samples = samples
 
-    def posterior_topics(self):
+    def posterior_topics(self, X):
         return ((phi.T, weight) for phi, weight in self.samples)
 
 
@@ -212,6 +212,21 @@ def test_left_to_right_averages_probabilities_of_samples():
     assert np.isclose(left_to_right(Known(*samples), corpus, 5000, None, random_state=0), sum(exact)/9, atol=0.01)
 
 
+def test_left_to_right_where_documents_differ_in_their_weights():
+    weights, docs = np.array([WEIGHT, 3*WEIGHT[::-1], WEIGHT]), [[0, 2, 0], [0, 2, 0], []]
+    exact = [exact_log_probability(doc, PHI, weight) for doc, weight in zip(docs, weights)]
+    result = left_to_right(Known((PHI, weights)), Corpus.from_docs(docs, n_words=3), n_particles=5000, by_document=True, random_state=0)
+    assert np.allclose(result, exact, atol=0.01) and abs(exact[0] - exact[1]) > 0.1
+
+
+def test_a_model_that_knows_the_probability_is_asked_for_it():
+    class Exact:
+        def score_samples(self, X):
+            return -2.0*X.doc_lengths
+    X = np.array([[3, 0, 1], [0, 0, 0], [1, 1, 1]])
+    assert left_to_right(Exact(), X) == -2 and left_to_right(Exact(), X, by_document=True).tolist() == [-8, 0, -6]
+
+
 def test_one_topic_leaves_nothing_to_estimate(bars):
     model = Unigram().fit(bars)
     assert np.isclose(left_to_right(model, bars, n_particles=1, n_moves=0), model.log_predictive(None, bars).mean())
@@ -222,7 +237,7 @@ def test_left_to_right_of_a_fitted_model(bars):
     train, test = bars[:30], bars[30:]
     model = HDP(n_iter=60, random_state=0).fit(train)
     assert left_to_right(model, test, random_state=0) > left_to_right(Unigram().fit(train), test) + 0.1
-    [(phi_vk, weight), *_] = model.posterior_topics()
+    [(phi_vk, weight), *_] = model.posterior_topics(test)
     assert np.allclose(phi_vk.sum(axis=0)[weight > 0], 1) and np.isclose(weight.sum(), model.samples_[0].alpha)
     log_p = left_to_right(model, test, by_document=True, random_state=0)
     assert log_p.shape == (10,) and np.isclose(log_p.sum()/test.n_tokens, left_to_right(model, test, random_state=0))
