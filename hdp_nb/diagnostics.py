@@ -36,8 +36,8 @@ def topic_shares(model, n=5):
     n = _check_int("n", n, 1)
     shares = np.zeros((len(model.samples_), n))
     for row, counts in zip(shares, model.samples_):
-        n_k = np.sort(np.bincount(counts.indices, counts.data))[::-1][:n]
-        row[:len(n_k)] = n_k/counts.data.sum()
+        n_k = np.sort(counts.n_vk.sum(axis=0))[::-1]
+        row[:len(n_k)] = n_k[:n]/n_k.sum()
     chains = [shares[model.sample_chain_ == m] for m in range(model.sample_chain_.max() + 1)]
     return np.array([chain[:min(map(len, chains))] for chain in chains])
 
@@ -195,7 +195,7 @@ def summary(traces, n_shares=3):
     """
     rows = _arrays(traces)
     rows = dict(rows) if isinstance(rows, dict) else {"": rows}
-    if hasattr(traces, "sample_chain_") and n_shares:
+    if n_shares and hasattr(traces, "sample_chain_") and hasattr(traces.samples_[0], "n_vk"):
         rows |= {f"share of topic {i + 1}": shares for i, shares in enumerate(np.moveaxis(topic_shares(traces, n_shares), 2, 0))}
     return Summary((name, Diagnosis(float(x.mean()), float(x.std()), rhat(x), ess(x), ess(x, "tail"))) for name, x in rows.items())
 

@@ -227,6 +227,15 @@ def test_a_model_that_knows_the_probability_is_asked_for_it():
     assert left_to_right(Exact(), X) == -2 and left_to_right(Exact(), X, by_document=True).tolist() == [-8, 0, -6]
 
 
+def test_impossible_words():
+    "Topics without a word: those of which a document is made all the same must have the others; a word that none has is impossible."
+    phi = np.array([[.5, .5, 0, 0], [0, 0, 1, 0]])
+    docs = [[0, 1, 0], [2, 2], [0, 2], [0, 3, 1]]
+    exact = [exact_log_probability(doc, phi, WEIGHT[:2]) for doc in docs[:3]]
+    result = left_to_right(Known((phi, WEIGHT[:2])), Corpus.from_docs(docs, n_words=4), by_document=True, random_state=0)
+    assert np.allclose(result[:3], exact) and result[3] == -np.inf
+
+
 def test_one_topic_leaves_nothing_to_estimate(bars):
     model = Unigram().fit(bars)
     assert np.isclose(left_to_right(model, bars, n_particles=1, n_moves=0), model.log_predictive(None, bars).mean())
