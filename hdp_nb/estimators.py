@@ -8,6 +8,7 @@ __all__ = ['HDP', 'LDA', 'DPMixture', 'HNHDP', 'NestedDP']
 # %% ../nbs/19_estimators.ipynb #141aa831
 import json
 import math
+import warnings
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -144,7 +145,9 @@ class _Sampled(_Saved):
         coords = {"draw": self.burn_in_ + np.arange(draws["log_joint"].shape[1])}
         from_dict = _arviz().from_dict
         if "posterior" in signature(from_dict).parameters:                    # ArviZ before 1.0
-            return from_dict(**groups, coords=coords)
+            with warnings.catch_warnings():                                   # which expects values per observation under this name
+                warnings.filterwarnings("ignore", "log_likelihood variable found")
+                return from_dict(**groups, coords=coords)
         return from_dict(groups, coords=coords)
 
 def _arviz():
