@@ -208,7 +208,8 @@ class Coherence(NamedTuple):
 
 def _word_ids(topics, corpus, n_words):
     "Top words as word ids of the corpus, one list per topic; -1 for words that it does not know."
-    if hasattr(topics, "components_"):
+    if hasattr(topics, "fit"):
+        check_is_fitted(topics)
         vocab = getattr(topics, "vocabulary_", None)
         if vocab is None or corpus.vocab is None or vocab == list(corpus.vocab):
             corpus = as_corpus(corpus, n_words=topics.components_.shape[1])

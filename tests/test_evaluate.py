@@ -331,3 +331,5 @@ def test_coherence_refuses_other_vocabularies(bars):
     model = HDP(n_iter=2, random_state=0).fit(bars)
     with pytest.raises(ValueError, match="16"):
         coherence_npmi(model, np.eye(5, dtype=int))
+    with pytest.raises(NotFittedError):
+        coherence_npmi(HDP(), bars)
