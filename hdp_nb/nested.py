@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['LOCAL', 'GLOBAL', 'BOTH', 'NestedPrior', 'NestedState', 'NestedData', 'NestedScratch', 'log_clusters',
            'slice_concentration', 'sweep_nested', 'term_variance', 'NestedCounts', 'nested_data', 'NestedSampler',
-           'NestedPredictive', 'nested_predictive', 'log_in_clusters', 'memberships', 'topic_proportions']
+           'NestedPredictive', 'nested_predictive', 'log_in_clusters', 'memberships', 'topic_proportions',
+           'make_nested']
 
 # %% ../nbs/17_nested.ipynb #772e5432
 import math
@@ -17,7 +18,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
 from .chain import _check_int
-from .corpus import as_corpus, _check_positive
+from .corpus import Corpus, as_corpus, as_rng, _check_positive
 from .dp import check_gamma_prior
 from .franchise import pick
 from .special import log_rising, sample_dirichlet, sample_log_categorical
@@ -553,16 +554,18 @@ class NestedSampler:
         Probability with which an empty cluster may be entered in a sweep; 4/n_clusters if that is less than 1.
     n_flips : int, optional
         Words per sweep that are offered the other side; by default as many as there are.
+    start_topics : int
+        Topics of every measure among which tokens are spread at the start.
     """
     def __init__(self, corpus, n_clusters=100, n_topics=30, conc_global=1.0, conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(0.1, 1),
-                 eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None):
+                 eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None, start_topics=4):
         self.corpus = c = as_corpus(corpus)
         _check_positive(conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta)
         if eta < 1e-3:
             raise ValueError(f"eta must be at least 0.001, got {eta!r}")
         kind = LOCAL if not global_topics else GLOBAL if word_selection else BOTH
         if kind == GLOBAL and c.n_words < 2:
-            raise ValueError(f"corpus must have 2 words or more to tell global from local ones, got {c.n_words}")
+            raise ValueError(f"corpus must have 2 words or more, to tell global from local ones; got n_features = {c.n_words}")
         if shared_epsilon and kind != BOTH:
             raise ValueError("shared_epsilon takes global topics and no word selection")
         self.K, self.L = _check_int("n_clusters", n_clusters, 1), _check_int("n_topics", n_topics, 1)
@@ -577,7 +580,7 @@ class NestedSampler:
         if not 0 < p_open <= 1:
             raise ValueError(f"p_open must be above 0 and at most 1, got {p_open!r}")
         n_flips = c.n_words if n_flips is None else _check_int("n_flips", n_flips, 0)
-        self.conc_cluster = float(conc_cluster)
+        self.conc_cluster, self.start_topics = float(conc_cluster), min(_check_int("start_topics", start_topics, 1), self.L)
         self.prior = NestedPrior(float(conc_global), float(conc_local), float(eta), *check_gamma_prior("conc_cluster_prior", conc_cluster_prior),
                                  float(p_open), kind, categories is None, bool(shared_epsilon), n_flips)
         self.data = nested_data(c)
@@ -607,7 +610,7 @@ class NestedSampler:
         c = self.categories if self.categories is not None else _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), self.K)
         sides = np.where(q == BOTH, 2, q)[corpus.x]
         local = np.where(sides == BOTH, rng.integers(2, size=corpus.n_tokens), 1 - sides)
-        z = rng.integers(self.L, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
+        z = rng.integers(self.start_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
         return NestedState(z, c.astype(np.int64), q, np.array(0.5), np.array(self.conc_cluster), np.array(0))
 
     def sweep(self, rng, state):
@@ -702,3 +705,36 @@ def topic_proportions(predictive, cluster, X):
         each[empty] = weight[used]
         out[np.ix_(here, used)] += member[here, k, None]*each
     return out/np.maximum(out.sum(axis=1, keepdims=True), 1e-300)
+
+# %% ../nbs/17_nested.ipynb #3e0a4648
+def make_nested(n_docs=120, doc_len=50, n_words=60, n_global=30, n_clusters=4, n_topics=3, share=0.5, eta=0.2, random_state=None):
+    """Draw a corpus from the model (3, 4, 7), with numbers of clusters, topics and global words fixed.
+
+    Parameters
+    ----------
+    n_docs, doc_len, n_words : int
+    n_global : int
+        Words 0..n_global-1 are global, the others local.
+    n_clusters, n_topics : int
+        Clusters, all equally likely; topics of the global measure and of each cluster, all equally likely.
+    share : float
+        Expected share of global tokens; epsilon of every cluster is drawn from Beta(10 share, 10 (1 - share)).
+    eta : float > 0
+        Dirichlet parameter of the topics.
+    random_state : None, int or Generator
+
+    Returns
+    -------
+    corpus : Corpus
+        Its group "cluster" has the cluster of every document.
+    theta : float array, shape (n_clusters + 1, n_topics, n_words)
+        Topics; the first are the global ones.
+    """
+    _check_positive(eta=eta)
+    rng = as_rng(random_state)
+    theta = np.zeros((n_clusters + 1, n_topics, n_words))
+    theta[0, :, :n_global] = rng.dirichlet(np.full(n_global, eta), size=n_topics)
+    theta[1:, :, n_global:] = rng.dirichlet(np.full(n_words - n_global, eta), size=(n_clusters, n_topics))
+    eps, c = rng.beta(10*share, 10*(1 - share), size=n_clusters), rng.integers(n_clusters, size=n_docs)
+    docs = [[rng.choice(n_words, p=theta[0 if rng.random() < eps[k] else k + 1, rng.integers(n_topics)]) for _ in range(doc_len)] for k in c]
+    return Corpus.from_docs(docs, groups={"cluster": c}, n_words=n_words), theta
