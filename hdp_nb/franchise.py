@@ -585,7 +585,7 @@ class FranchiseSampler:
 
     def _drive(self, kernel, rng, state, *more):
         "A sweep of `kernel`, which stops whenever it needs a larger capacity and is called again with one."
-        c, capacity, at = self.corpus, state.m_k.size, np.zeros(3, np.int64)
+        c, capacity, at = self.corpus, state.n_k.size, np.zeros(3, np.int64)
         while True:
             scratch = new_scratch(c.n_words, c.doc_lengths.max(initial=0), capacity)
             scratch.at[:] = at
