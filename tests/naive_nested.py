@@ -109,7 +109,7 @@ class Gibbs(Model):
         super().__init__(*args, **options)
         self.rng, self.mistake, self.p_open, self.pi = rng, mistake, p_open, 0.5
         self.c = [int(k) for k in rng.integers(self.K, size=len(self.docs))]
-        self.q = [int(v == 0) for v in range(self.V)]
+        self.q = [int(v == 0 and self.kind == "words") for v in range(self.V)]
         self.z = [[(0 if self.kind == "words" and self.q[v] else self.c[j] + 1, 0) for v in doc] for j, doc in enumerate(self.docs)]
 
     def draw(self, weights):

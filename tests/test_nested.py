@@ -1,0 +1,398 @@
+"""The nested sampler against exact posteriors, its own bookkeeping and wrong samplers; HNHDP and NestedDP as users meet them."""
+import os
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import gammaln, logsumexp
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.corpus import Corpus
+from hdp_nb.dp import resample_concentration
+from hdp_nb.estimators import HNHDP, NestedDP
+from hdp_nb.evaluate import document_completion
+from hdp_nb.nested import (BOTH, GLOBAL, LOCAL, NestedSampler, NestedState, _log_rest, _log_words, log_in_clusters, make_nested, memberships, nested_predictive,
+                           slice_concentration, sweep_nested, term_variance, topic_proportions)
+from naive_nested import Gibbs, Model, Posterior, largest_error, sampled, summary
+
+TINY = {
+    "full": Model([[0, 0, 1], [0, 2], [2, 1]], 3, 2, 2, 1.3, 0.7, 1.2, 0.4),
+    "full, a word that never occurs": Model([[0, 1], [], [2, 2]], 4, 3, 2, 0.8, 1.5, 0.9, 0.3),
+    "no word selection": Model([[0, 0], [0, 1], [1]], 2, 2, 2, 1.3, 0.7, 1.2, 0.4, "topics"),
+    "one epsilon": Model([[0, 0], [0, 1], [1]], 2, 2, 2, 1.3, 0.7, 1.2, 0.4, "topics", shared=True),
+    "nested": Model([[0, 0, 1], [0, 2], [2, 1]], 3, 3, 2, 1.3, 0.7, 1.2, 0.5, "nested"),
+}
+
+
+def make_sampler(m, docs=None, prior=None, **options):
+    return NestedSampler(Corpus.from_docs(docs or m.docs, n_words=m.V), m.K, m.L, m.alpha, m.beta, m.gamma, prior, m.eta,
+                         word_selection=m.kind == "words", global_topics=m.kind != "nested", shared_epsilon=m.shared, **options)
+
+
+def sweeps(sampler, n, seed=0):
+    "States after sweeps of the kernel, without the cost of a new scratch."
+    rng = np.random.default_rng(seed)
+    state, s = sampler.init(rng), sampler.scratch()
+    for _ in range(n):
+        for counts in (s.n, s.n_l, s.side, s.m_k, s.S):
+            counts[...] = 0
+        sweep_nested(rng, state, sampler.data, s, sampler.prior)
+        yield state, s
+
+
+def collect(sampler, n):
+    "Means of what `summary` compares, and of gamma."
+    gammas = []
+
+    def parts():
+        for state, _ in sweeps(sampler, n):
+            gammas.append(float(state.conc_cluster))
+            yield (np.equal.outer(state.c, state.c), state.q == 1, np.equal.outer(state.z, state.z), state.z < sampler.L)
+    return sampled(tuple(a.astype(float) for a in p) for p in parts()), np.mean(gammas)
+
+
+# ---------------------------------------------------------------- exact
+
+@pytest.mark.parametrize("p_open", [None, 0.3])
+@pytest.mark.parametrize("case", TINY)
+def test_exact_posterior(case, p_open):
+    "Documents in one cluster, words that are global, tokens in one topic, tokens in global topics."
+    if p_open and case == "one epsilon":
+        return
+    estimates, _ = collect(make_sampler(TINY[case], p_open=p_open), 15_000)
+    assert max(largest_error(estimates, Posterior(TINY[case]).mean)) < 0.015
+
+
+def test_exact_with_gamma_free():
+    exact = Posterior(TINY["nested"], prior=(2, 1))
+    estimates, gamma = collect(make_sampler(TINY["nested"], prior=(2, 1)), 15_000)
+    assert max(largest_error(estimates, exact.mean)) < 0.015 and abs(gamma/exact.gamma - 1) < 0.05
+
+
+def test_known_categories():
+    "Clusters given: topics and words against the enumeration with these clusters only."
+    model = TINY["full"]
+    exact = Posterior(model, weigh=lambda c: float(c == (0, 1, 0)))
+    estimates, _ = collect(make_sampler(model, categories=["b", "z", "b"]), 15_000)
+    assert max(largest_error(estimates, exact.mean)) < 0.015
+
+
+PAIR = Model([[0], [1]], 2, 2, 1, 1.0, 1.0, 0.5, 0.2, "nested")
+
+
+@pytest.mark.parametrize("mistake, model, options", [
+    ("epsilon", Model([[0, 0], [0, 1], [1]], 2, 2, 1, 1.3, 0.7, 1.2, 0.4, "topics"), {}),
+    ("minus one", PAIR, {}),
+    ("open", PAIR, {"p_open": 0.3}),
+    ("reverse", Model([[0, 0], [1, 1, 2]], 3, 1, 3, 1.0, 1.0, 1.0, 0.1), {}),
+])
+def test_the_same_check_rejects_wrong_samplers(mistake, model, options):
+    "Equation 13 as printed, m_k - 1 in every cluster, closed clusters without their factor, flips without the way back."
+    def error(mistake):
+        twin = Gibbs(**vars(model), rng=np.random.default_rng(0), mistake=mistake, **options)
+        return max(largest_error(sampled(twin.sweep() for _ in range(4000)), exact))
+    exact = Posterior(model).mean
+    assert error(None) < 0.04 < 0.06 < error(mistake)
+
+
+def test_concentration():
+    "Slice sampling against quadrature, for a finite K; Escobar and West's update, which is for infinitely many, is rejected."
+    m_k, shape, rate, rng = np.array([5, 3, 1, 0]), 2.0, 1.0, np.random.default_rng(0)
+    gamma = np.exp(np.linspace(-30, 5, 20_000))
+    density = (shape*np.log(gamma) - rate*gamma + gammaln(gamma) - gammaln(gamma + 9)
+               + (gammaln(m_k[:, None] + gamma/4) - gammaln(gamma/4)).sum(axis=0))
+    exact = gamma @ np.exp(density)/np.exp(density).sum()
+    chain, west = [1.0], [1.0]
+    for _ in range(20_000):
+        chain.append(slice_concentration(rng, chain[-1], m_k, shape, rate))
+        west.append(resample_concentration(rng, west[-1], (9,), 3, shape, rate))
+    assert abs(np.mean(chain)/exact - 1) < 0.04 < 0.08 < abs(np.mean(west)/exact - 1)
+
+
+@pytest.mark.parametrize("case", TINY)
+def test_log_joint(case):
+    model = TINY[case]
+    sampler = make_sampler(model)
+    state, s = list(sweeps(sampler, 4))[-1]
+    p = sampler.prior
+    ours = _log_words(s.n, s.n_l, s.S, p.eta) + _log_rest(s.n_l, s.side, s.m_k, s.S, p.kind, p.shared, p.conc_global, p.conc_local, model.gamma)
+    assert np.isclose(ours, model.log_joint(state.c.tolist(), state.q.tolist(), [(z//model.L, z % model.L) for z in state.z.tolist()]))
+
+
+# ---------------------------------------------------------------- Geweke: everything free
+
+@pytest.mark.parametrize("right", [True, False])
+def test_geweke(right):
+    lengths, V, K, L, eta, a, b = [3, 0, 2, 3], 3, 3, 2, 0.5, 1.5, 0.8
+    offsets, prior = np.append(0, np.cumsum(lengths)), (2.0, 2.0)
+    document = np.repeat(np.arange(4), lengths)
+
+    def prior_draw(rng):
+        gamma = rng.gamma(prior[0])/prior[1]
+        q = np.zeros(V, np.int64)
+        while not 0 < q.sum() < V:                              # pi and q jointly truncated
+            pi = rng.beta(a, b)
+            q = (rng.random(V) < pi).astype(np.int64)
+        c = rng.choice(K, size=4, p=rng.dirichlet(np.full(K, gamma/K)))
+        eps, w = rng.beta(a, b, size=K), np.array([rng.dirichlet(np.full(L, (a if s == 0 else b)/L)) for s in range(K + 1)])
+        s = np.where(rng.random(len(document)) < eps[c[document]], 0, c[document] + 1)
+        z = np.array([r*L + rng.choice(L, p=w[r]) for r in s])
+        return NestedState(z, c, q, np.array(pi), np.array(gamma), np.array(0))
+
+    def data_draw(rng, state):
+        "Words given topics: an urn over the support of each."
+        seen, x = np.zeros(((K + 1)*L, V)), np.zeros(len(document), np.int32)
+        for i, t in enumerate(state.z):
+            weight = (seen[t] + eta)*(state.q == (1 if t < L else 0))
+            x[i] = rng.choice(V, p=weight/weight.sum())
+            seen[t, x[i]] += 1
+        return x
+
+    def sweep(rng, state, x):
+        claimed = prior if right else (4.0, 2.0)
+        sampler = NestedSampler(Corpus(x, offsets, n_words=V), K, L, a, b, 1.0, claimed, eta, p_open=0.5)
+        return sampler.sweep(rng, state)[0]
+
+    def statistics(state, x):
+        return {"gamma": float(state.conc_cluster), "pi": float(state.pi), "clusters": float(len(set(state.c.tolist()))), "global words": float(state.q.sum()),
+                "global tokens": float((state.z < L).sum()), "topics": float(len(set(state.z.tolist()))), "same": float((np.bincount(x)**2).sum()),
+                "both": float(state.q.sum()*(state.z < L).sum())}
+
+    z = joint_distribution_test(np.random.default_rng(0), prior_draw, data_draw, sweep, statistics, n_draws=1000 if right else 300, n_rounds=3)
+    assert max(map(abs, z.values())) < 4 if right else abs(z["gamma"]) > 6, z
+
+
+# ---------------------------------------------------------------- bookkeeping
+
+VARIANTS = {"full": {}, "no selection": {"word_selection": False}, "nested": {"global_topics": False}, "known": {"categories": np.arange(40) % 3},
+            "LC-HDP": {"categories": np.arange(40), "word_selection": False, "shared_epsilon": True}}
+corpus40 = make_nested(n_docs=40, doc_len=20, random_state=0)[0]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_counts_after_every_sweep(variant):
+    corpus = Corpus.from_docs([*(corpus40[j] for j in range(38)), [], [3]], n_words=61)
+    sampler = NestedSampler(corpus, 12, 5, eta=0.2, **VARIANTS[variant])
+    document, K, L = np.repeat(np.arange(40), corpus.doc_lengths), sampler.K, 5
+    for state, s in sweeps(sampler, 6):
+        measure = state.z//L
+        assert ((measure == 0) | (measure == state.c[document] + 1)).all()       # topics are global or of the document's cluster
+        sides = state.q[corpus.x]
+        assert ((sides == BOTH) | ((measure == 0) == (sides == GLOBAL))).all()    # and of the word's side
+        n = np.zeros_like(s.n)
+        np.add.at(n, (measure, corpus.x, state.z % L), 1)
+        assert (n == s.n).all() and (n.sum(axis=1) == s.n_l).all()
+        assert (np.bincount(state.c, minlength=K) == s.m_k).all()
+        side = np.zeros((K, 2), int)
+        np.add.at(side, (state.c[document], (measure == 0).astype(int)), 1)
+        assert (side == s.side).all()
+        if variant == "full":
+            assert (s.S == [(state.q == LOCAL).sum(), (state.q == GLOBAL).sum()]).all() and (s.S > 0).all() and (s.n_s == s.n_l.sum(axis=1)).all()
+        if variant in ("known", "LC-HDP"):
+            assert (state.c == VARIANTS[variant]["categories"]).all()
+
+
+def test_closed_clusters_cost_nothing():
+    "Weights and topics are drawn only for clusters in use or open."
+    sampler = NestedSampler(corpus40, 100, 3, p_open=0.02)
+    for _, s in sweeps(sampler, 5):
+        in_use = (s.m_k > 0).sum()
+    s.theta[...] = -1.0
+    rng, state = np.random.default_rng(0), sampler.init(np.random.default_rng(0))
+    state.c[:], state.z[:] = 0, np.where(state.z < 3, state.z % 3, 3 + state.z % 3)
+    for counts in (s.n, s.n_l, s.side, s.m_k, s.S):
+        counts[...] = 0
+    sweep_nested(rng, state, sampler.data, s, sampler.prior)
+    drawn = (s.theta[1:] >= 0).any(axis=(1, 2)).sum()
+    assert in_use < 60 and 1 <= drawn < 15
+
+
+def test_seeds_reproduce_and_resume_is_identical(tmp_path):
+    run = lambda n, **kw: run_chain(NestedSampler(corpus40, 10, 4), np.random.default_rng(7), n, thin=3, **kw)
+    whole, again = run(12), run(12)
+    run(5, checkpoint=tmp_path/"c.npz", checkpoint_every=2)
+    resumed = run(12, checkpoint=tmp_path/"c.npz")
+    for other in (again, resumed):
+        assert all(np.array_equal(a, b) for a, b in zip(whole.state, other.state))
+        assert all(np.array_equal(whole.trace[name], other.trace[name]) for name in whole.trace)
+        assert all(np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r))
+    with pytest.raises(ValueError, match="c.npz"):
+        run_chain(NestedSampler(corpus40, 10, 4, word_selection=False), np.random.default_rng(7), 12, thin=3, checkpoint=tmp_path/"c.npz")
+
+
+def test_the_same_without_the_compiler(tmp_path):
+    "NUMBA_DISABLE_JIT=1 runs the kernels as plain Python, and must give the same chain."
+    script = """
+import sys
+import numpy as np
+from hdp_nb.chain import run_chain
+from hdp_nb.nested import NestedSampler, make_nested
+corpus = make_nested(n_docs=12, doc_len=8, n_words=12, n_global=6, random_state=0)[0]
+state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
+np.savez(sys.argv[1], **state._asdict())
+"""
+    subprocess.run([sys.executable, "-c", script, tmp_path/"plain.npz"], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    corpus = make_nested(n_docs=12, doc_len=8, n_words=12, n_global=6, random_state=0)[0]
+    state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
+    with np.load(tmp_path/"plain.npz") as plain:
+        assert all(np.array_equal(plain[name], a) for name, a in state._asdict().items() if a.dtype.kind == "i")
+        assert np.allclose(plain["pi"], state.pi, rtol=1e-9) and np.allclose(plain["conc_cluster"], state.conc_cluster, rtol=1e-9)
+
+
+def test_term_variance():
+    X = sp.csr_array(np.random.default_rng(0).integers(0, 4, (9, 5)))
+    assert np.allclose(term_variance(X), 9*X.toarray().var(axis=0))
+
+
+@pytest.mark.parametrize("argument, value", [
+    ("eta", 0), ("eta", 1e-4), ("conc_global", 0), ("conc_local", -1), ("conc_cluster", np.nan), ("conc_cluster_prior", (1,)), ("n_clusters", 0), ("n_topics", 2.5),
+    ("p_open", 0), ("p_open", 1.5), ("n_flips", -1), ("start_topics", 0), ("categories", [1, 2]), ("shared_epsilon", True)])
+def test_bad_arguments(argument, value):
+    with pytest.raises(ValueError, match=f"^{argument}"):
+        NestedSampler(corpus40, **{argument: value})
+    with pytest.raises(ValueError, match="2 words or more"):
+        NestedSampler(Corpus.from_docs([[0, 0]]))
+
+
+# ---------------------------------------------------------------- new documents
+
+@pytest.fixture(scope="module")
+def kept():
+    sampler = NestedSampler(corpus40, 8, 4, 1.3, 0.6, eta=0.2)
+    state = run_chain(sampler, np.random.default_rng(0), 10).state
+    return sampler.snapshot(state), state, nested_predictive(sampler.snapshot(state), 8, 4, 1.3, 0.6, 0.2)
+
+
+def test_predictive(kept):
+    "Word probabilities of a cluster from the counts, topic by topic as (N3) says, unused ones and empty clusters included."
+    counts, state, predictive = kept
+    corpus, L, V = corpus40, 4, corpus40.n_words
+    document = np.repeat(np.arange(40), corpus.doc_lengths)
+    assert np.allclose(np.exp(predictive.log_p).sum(axis=0), 1) and np.isclose(np.exp(predictive.log_w).sum(), 1)
+    used, M, gamma = np.unique(state.c), 40, float(state.conc_cluster)
+    for i, k in enumerate([*used, None]):
+        g = (state.z[state.c[document] == k] < L).sum() if k is not None else 0
+        h = (state.z[state.c[document] == k] >= L).sum() if k is not None else 0
+        eps, p = (1.3 + g)/(1.9 + g + h), np.zeros(V)
+        for s, a, part in ((0, 1.3, eps), (-1 if k is None else k + 1, 0.6, 1 - eps)):
+            support = state.q == (1 if s == 0 else 0)
+            n_s = (state.z//L == s).sum()
+            for l in range(L):
+                n = np.bincount(corpus.x[state.z == s*L + l], minlength=V) if s >= 0 else np.zeros(V)
+                p += part*(n.sum() + a/L)/(n_s + a)*(n + 0.2)*support/(n.sum() + 0.2*support.sum())
+        assert np.allclose(np.exp(predictive.log_p[:, i]), p)
+        m = gamma*(1 - len(used)/8) if k is None else (state.c == k).sum() + gamma/8
+        assert np.isclose(np.exp(predictive.log_w[i]), m/(M + gamma))
+
+
+def test_topic_proportions(kept):
+    "Token by token; an empty document has those of the prior."
+    counts, _, p = kept
+    X = sp.csr_array(np.array([np.bincount([0, 40, 40, 7], minlength=60), np.zeros(60, int)]))
+    member = memberships(p, X)
+    assert np.allclose(member, np.exp(log_in_clusters(p, X) - logsumexp(log_in_clusters(p, X), axis=1, keepdims=True))) and np.allclose(member[1], np.exp(p.log_w))
+    expected = np.zeros((2, len(counts.cluster)))
+    for k in range(member.shape[1]):
+        weight = p.share*np.where(counts.cluster < 0, p.eps[k], (1 - p.eps[k])*(counts.cluster == k))
+        expected[0] += member[0, k]*sum(weight*p.phi[:, v]/np.exp(p.log_p[v, k]) for v in (0, 40, 40, 7))
+        expected[1] += member[1, k]*weight
+    assert np.allclose(topic_proportions(p, counts.cluster, X), expected/expected.sum(axis=1, keepdims=True), atol=1e-7)
+
+
+# ---------------------------------------------------------------- estimators
+
+quick = dict(n_clusters=12, n_topics=4, eta=0.2, n_iter=12, thin=2, random_state=0)
+
+
+def test_recovers_clusters_and_sides():
+    corpus, _ = make_nested(random_state=1)
+    model = HNHDP(**{**quick, "n_clusters": 20, "n_iter": 60}).fit(corpus)
+    assert adjusted_rand_score(corpus.groups["cluster"], model.labels_) > 0.9
+    assert ((model.word_global_ > 0.5) == (np.arange(60) < 30)).mean() > 0.8
+
+
+@pytest.mark.parametrize("model", [HNHDP(**quick), HNHDP(word_selection=False, n_chains=2, **quick), NestedDP(**quick), HNHDP(categories="cluster", **quick)])
+def test_results(model, tmp_path):
+    model = clone(model).fit(corpus40)
+    T, C = model.n_topics_, model.n_clusters_
+    assert model.components_.shape == (T, 60) and np.allclose(model.components_.sum(axis=1), 1) and np.isclose(model.topic_shares_.sum(), 1)
+    assert model.cluster_components_.shape == (C, 60) and np.allclose(model.cluster_components_.sum(axis=1), 1)
+    assert model.labels_.shape == (40,) and set(model.labels_) == set(range(C)) and set(model.topic_cluster_) <= {-1, *range(C)}
+    if model.categories is None:
+        assert (np.diff(np.bincount(model.labels_)) <= 0).all()
+    else:
+        assert (model.categories_[model.labels_] == corpus40.groups["cluster"]).all()
+    if isinstance(model, NestedDP):
+        assert -1 not in model.topic_cluster_ and not model.global_share_.any()
+    sides = len(model.global_words_) + len(model.local_words_)
+    assert sides == (0 if isinstance(model, HNHDP) and not model.word_selection else 60)
+    together = model.co_clustering()
+    assert together.shape == (40, 40) and (together.diagonal() == 1).all() and (together == together.T).all()
+    same = model.labels_[:, None] == model.labels_
+    assert together[same].mean() > together[~same].mean() + 0.5 if C > 1 else True
+    assert np.allclose(model.transform(corpus40), model.doc_topic_) and np.allclose(model.doc_topic_.sum(axis=1), 1)
+    assert (model.transform(corpus40[3:5]) == model.doc_topic_[3:5]).all()
+    probability = model.cluster_proba(corpus40)
+    assert probability.shape == (40, C + 1) and np.allclose(probability.sum(axis=1), 1)
+    if model.categories is None:
+        assert (model.predict(corpus40) == model.labels_).mean() > 0.8
+    assert len(model.samples_) == len(model.sample_chain_) == 3*model.n_chains and len(model.top_words(3)) == T
+    model.save(tmp_path/"m.npz")
+    loaded = type(model).load(tmp_path/"m.npz")
+    assert loaded.score(corpus40) == model.score(corpus40) and (loaded.labels_ == model.labels_).all() and loaded.global_words_ == model.global_words_
+    assert set(model.trace_) == {"n_clusters", "log_joint", "log_likelihood", "n_topics", "n_global_topics", "n_global_words", "global_share", "conc_cluster", "accepted"}
+
+
+def test_scores():
+    "Whole documents add up one token after the other, each given those before it, if probabilities are averaged as item 49 has it."
+    model = HNHDP(**{**quick, "n_iter": 4, "burn_in": 3}).fit(corpus40)
+    doc = corpus40[:1]
+    one_by_one = 0.0
+    for i in range(20):
+        before, here = Corpus(doc.x[:i], np.array([0, i]), n_words=60), Corpus(doc.x[i:i + 1], np.array([0, 1]), n_words=60)
+        one_by_one += model.log_predictive(before, here)[0]
+    assert np.isclose(model.score_samples(doc)[0], one_by_one)
+    assert np.isclose(model.score(corpus40), document_completion(model, corpus40, random_state=0))
+    with pytest.raises(ValueError, match="heldout"):
+        model.log_predictive(corpus40, doc)
+    with pytest.raises(NotImplementedError):
+        model.posterior_topics()
+
+
+class Whole:
+    "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
+    def _corpus(self, X, reset=False):
+        if not isinstance(X, Corpus):
+            try:
+                X = sp.csr_array(X).ceil() if sp.issparse(X) else np.ceil(X)
+            except TypeError:
+                pass
+        return super()._corpus(X, reset)
+
+
+class WholeHNHDP(Whole, HNHDP):
+    pass
+
+
+@parametrize_with_checks([WholeHNHDP(n_clusters=4, n_topics=2, n_iter=2, thin=1)])
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("make", [partial(HNHDP, **quick), partial(NestedDP, **quick)])
+@pytest.mark.parametrize("argument, value", [("n_clusters", 0), ("n_topics", "x"), ("eta", 0), ("conc_cluster_prior", 3), ("categories", "book"), ("categories", [0, 1]), ("n_iter", 0)])
+def test_bad_input(make, argument, value):
+    with pytest.raises(ValueError, match=argument):
+        make(**{argument: value}).fit(corpus40)
+
+
+def test_loads_only_its_own(tmp_path):
+    HNHDP(**quick).fit(corpus40).save(tmp_path/"m.npz")
+    with pytest.raises(ValueError, match="NestedDP"):
+        NestedDP.load(tmp_path/"m.npz")
