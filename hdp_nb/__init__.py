@@ -5,10 +5,10 @@ from importlib import import_module
 
 # What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs nothing.
 _HOME = {"Corpus": "corpus", "load_corpus": "corpus", "make_bars": "corpus", "make_five_topics": "corpus", "make_hdp": "corpus",
-         "HDP": "estimators", "LDA": "estimators", "TreeHDP": "estimators", "DPMixture": "estimators", "HNHDP": "estimators", "NestedDP": "estimators",
+         "HDP": "estimators", "LDA": "estimators", "TreeHDP": "estimators", "VariationalHDP": "estimators", "OnlineHDP": "estimators",
+          "DPMixture": "estimators", "HNHDP": "estimators", "NestedDP": "estimators",
          "document_completion": "evaluate", "left_to_right": "evaluate", "coherence_npmi": "evaluate", "Unigram": "evaluate"}
-_MODULES = ("chain", "corpus", "diagnostics", "direct", "dp", "estimators", "evaluate", "franchise", "likelihood", "nested", "plots",
-            "special", "split_merge", "tree")
+_MODULES = ("chain", "corpus", "diagnostics", "direct", "dp", "estimators", "evaluate", "franchise", "likelihood", "nested", "online", "plots", "special", "split_merge", "tree", "variational")
 
 __all__ = [*_HOME]
 
