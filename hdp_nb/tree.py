@@ -319,8 +319,9 @@ def node_weights(m_k, conc, parent, K):
 
 # %% ../nbs/14_tree.ipynb #2dd36699
 def _per_level(name, values, n, check):
-    "One value for every level: `values` if it is a list, else n times the same."
-    values = list(values) if isinstance(values, list | np.ndarray) else [values]*n
+    "One value for every level: `values` if there are many, else n times the same. (Two numbers are one prior.)"
+    one = values is None or np.isscalar(values) or check is check_gamma_prior and len(values) == 2 and all(map(np.isscalar, values))
+    values = [values]*n if one else list(values)
     if len(values) != n:
         raise ValueError(f"{name} must have one entry per level, {n} with the root's and the documents', got {len(values)}")
     return [check(f"{name}[{i}]", value) for i, value in enumerate(values)]
@@ -332,7 +333,7 @@ def _positive(name, value):
 def _check_groups(groups, n_levels):
     "Further groups as a list of tuples."
     try:
-        groups = [tuple(path) if isinstance(path, list | tuple) else None for path in groups or ()]
+        groups = [tuple(label.item() if isinstance(label, np.generic) else label for label in path) if isinstance(path, list | tuple) else None for path in groups or ()]
     except TypeError:
         groups = [None]
     if any(path is None or not 0 < len(path) <= n_levels for path in groups):
@@ -391,6 +392,8 @@ class TreeSampler(DirectSampler):
             raise ValueError(f"topics must be over the words of the corpus: {self.corpus.n_words}, got {topics.n_vk.shape[0]}")
         self.n_given = topics.n_vk.toarray().astype(np.int32)
         beta = topics.beta.reshape(-1, topics.beta.shape[-1])[0]
+        if not beta[-1] > 0:
+            raise ValueError("topics must come from a model that leaves room for others, got no weight for what it has not seen")
         return np.maximum(np.rint(beta[:-1]/beta[-1]*topics.gamma), 1).astype(np.int64)    # undoes (K2)
 
     def params(self):

@@ -408,6 +408,7 @@ def test_node_weights():
     (dict(groups=["old"]), "groups must hold paths"), (dict(groups=[("a", "b", "c")]), "groups must hold paths"), (dict(groups=3), "groups must hold paths"),
     (dict(init=np.zeros(3, int)), "init must hold one topic"), (dict(eta=0), "eta"), (dict(topics=counts_of([[1]], [0.5, 0.5])), "topics must be over the words"),
     (dict(topics=counts_of(np.ones((16, 1), int), [0.5, 0.5]), eta_prior=(1, 1)), "eta_prior must be None"),
+    (dict(topics=counts_of(np.ones((16, 1), int), [1.0, 0.0])), "topics must come from a model that leaves room"),
 ])
 def test_bad_arguments(bars, bad, message):
     with pytest.raises(ValueError, match=message):
@@ -506,6 +507,8 @@ def test_given_topics_of_a_model(bars, fitted):
 
 def test_save_and_load(bars, fitted, tmp_path):
     fitted.save(tmp_path/"tree.npz")
+    again = TreeHDP.load(tmp_path/"tree.npz")
+    assert np.array_equal(again.fit(bars).components_, fitted.components_)           # parameters come back as they were
     again = TreeHDP.load(tmp_path/"tree.npz")
     assert again.nodes_ == fitted.nodes_ and again.score(bars) == fitted.score(bars) and again.node("old", "a") == fitted.node("old", "a")
     assert np.array_equal(again.node_weights_, fitted.node_weights_) and np.array_equal(again.given_, fitted.given_)
