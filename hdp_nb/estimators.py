@@ -28,6 +28,8 @@ from .franchise import FranchiseSampler, TopicCounts, fold_in, predictive_topics
 from .likelihood import likelihoods
 from .nested import NestedCounts, NestedSampler, log_in_clusters, memberships, nested_predictive, topic_proportions
 from .online import OnlineOptions, OnlineState, first_online_state, online_step
+from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
+from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
 from .tree import TreeSampler, find_nodes
 from .variational import VariationalState, distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take
 
@@ -345,7 +347,21 @@ class _GibbsTopics(_TopicModel, _Sampled):
         n_jk = np.bincount(document*K + z, minlength=corpus.n_docs*K).reshape(corpus.n_docs, K) + weight[..., :K]
         self.doc_topic_ = (n_jk/n_jk.sum(axis=1, keepdims=True))[:, self.order_]
 
-# %% ../nbs/19_estimators.ipynb #c06ba38b
+# %% ../nbs/19_estimators.ipynb #b36d4986
+def _with_moves(model, sampler, kind):
+    "The sampler, with the split-merge moves that the model asks for."
+    n = _check_int("split_merge", model.split_merge, 0)
+    if model.split_merge_until is not None:
+        _check_int("split_merge_until", model.split_merge_until, 0)
+    return kind(sampler, n, model.split_merge_until) if n else sampler
+
+def _with_moves(model, sampler, kind):
+    "The sampler, with the split-merge moves that the model asks for."
+    n = _check_int("split_merge", model.split_merge, 0)
+    if model.split_merge_until is not None:
+        _check_int("split_merge_until", model.split_merge_until, 0)
+    return kind(sampler, n, model.split_merge_until) if n else sampler
+
 _SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler}
 
 class HDP(_GibbsTopics):
@@ -366,6 +382,14 @@ class HDP(_GibbsTopics):
         Gamma priors; None holds the parameter fixed.
     alpha_per_document : bool
         Whether every document has an alpha of its own (then `alpha_` is their mean, which new documents get).
+    split_merge : int
+        Proposals to split or merge topics before every sweep (Wang & Blei 2012); a few make up for what one token at a time cannot do.
+    split_merge_until : int or None
+        How many sweeps, from the first on, have them; None is all. The samples are exact either way.
+    split_merge : int
+        Proposals to split or merge topics before every sweep (Wang & Blei 2012); a few make up for what one token at a time cannot do.
+    split_merge_until : int or None
+        How many sweeps, from the first on, have them; None is all. The samples are exact either way.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -392,7 +416,8 @@ class HDP(_GibbsTopics):
         Hyperparameters of the same sample.
     trace_ : dict
         Name to an array with one value per sweep, burn-in included: n_topics, log_joint, log_likelihood, alpha, gamma, eta,
-        n_tables. Of the chain that `components_` is from; `traces_[i]` is that of chain i.
+        n_tables; with `split_merge` also splits_proposed, splits_accepted, merges_proposed, merges_accepted. Of the chain that
+        `components_` is from; `traces_[i]` is that of chain i.
     samples_ : list of TopicCounts
         What predictions average over: kept samples of all chains. `components_` shows `samples_[best_]`, its columns in the order `order_`.
     sample_chain_ : int array, shape (len(samples_),)
@@ -405,7 +430,8 @@ class HDP(_GibbsTopics):
         Sweeps before the first kept sample.
     """
     def __init__(self, sampler="crf", gamma=1.0, alpha=1.0, eta=0.5, gamma_prior=(1, 1), alpha_prior=(1, 1), eta_prior=None,
-                 alpha_per_document=False, n_iter=300, burn_in=None, thin=10, init=100, n_chains=1, n_jobs=None, random_state=None, verbose=False):
+                 alpha_per_document=False, split_merge=0, split_merge_until=None, n_iter=300, burn_in=None, thin=10, init=100,
+                 n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.sampler = sampler
         self.gamma = gamma
         self.alpha = alpha
@@ -414,6 +440,10 @@ class HDP(_GibbsTopics):
         self.alpha_prior = alpha_prior
         self.eta_prior = eta_prior
         self.alpha_per_document = alpha_per_document
+        self.split_merge = split_merge
+        self.split_merge_until = split_merge_until
+        self.split_merge = split_merge
+        self.split_merge_until = split_merge_until
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -427,8 +457,11 @@ class HDP(_GibbsTopics):
         if self.sampler not in _SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(map(repr, _SAMPLERS))}, got {self.sampler!r}")
         init = np.array(self.init) if isinstance(self.init, list) else self.init
-        return _SAMPLERS[self.sampler](corpus, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init,
-                                       self.eta_prior, self.alpha_per_document)
+        init = init.base if isinstance(init, SplitMergeState) else init
+        sampler = _SAMPLERS[self.sampler](corpus, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init,
+                                          self.eta_prior, self.alpha_per_document)
+        return _with_moves(self, sampler, HDPSplitMerge)
+        return _with_moves(self, sampler, HDPSplitMerge)
 
 # %% ../nbs/19_estimators.ipynb #b4bbb7d4
 class LDA(_GibbsTopics):
@@ -660,6 +693,14 @@ class DPMixture(ClusterMixin, _Sampled):
         How many symbols there are, for "categorical"; None is the largest in X plus one.
     prior : dict or None
         Hyperparameters of the normal families, by the names that `make_prior` of the likelihood has; those not given are set from X.
+    split_merge : int
+        Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
+    split_merge_until : int or None
+        How many sweeps, from the first on, have them; None is all. The samples are exact either way.
+    split_merge : int
+        Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
+    split_merge_until : int or None
+        How many sweeps, from the first on, have them; None is all. The samples are exact either way.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -682,8 +723,8 @@ class DPMixture(ClusterMixin, _Sampled):
     components_ : dict of arrays
         Posterior means of the parameters of these clusters, by name.
     trace_, traces_ : dict
-        Name to an array with one value per sweep, burn-in included: n_components, log_joint, log_likelihood, alpha. Of the chain with the
-        highest joint, and of all.
+        Name to an array with one value per sweep, burn-in included: n_components, log_joint, log_likelihood, alpha; with `split_merge` also
+        splits_proposed, splits_accepted, merges_proposed, merges_accepted. Of the chain with the highest joint, and of all.
     samples_ : dict
         What was kept of all chains: labels z (n_samples, n), and alpha (n_samples,).
     data_ : array
@@ -691,14 +732,18 @@ class DPMixture(ClusterMixin, _Sampled):
     burn_in_ : int
         Sweeps before the first kept sample.
     """
-    def __init__(self, likelihood="categorical", alpha=1.0, alpha_prior=(1, 1), eta=0.5, n_symbols=None, prior=None, n_iter=2000, burn_in=None,
-                 thin=10, n_chains=1, n_jobs=None, random_state=None, verbose=False):
+    def __init__(self, likelihood="categorical", alpha=1.0, alpha_prior=(1, 1), eta=0.5, n_symbols=None, prior=None, split_merge=0, split_merge_until=None,
+                 n_iter=2000, burn_in=None, thin=10, n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.likelihood = likelihood
         self.alpha = alpha
         self.alpha_prior = alpha_prior
         self.eta = eta
         self.n_symbols = n_symbols
         self.prior = prior
+        self.split_merge = split_merge
+        self.split_merge_until = split_merge_until
+        self.split_merge = split_merge
+        self.split_merge_until = split_merge_until
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -733,8 +778,9 @@ class DPMixture(ClusterMixin, _Sampled):
         self.data_ = self._rows(X, reset=True)
         sampler = self._sampler()
         self.data_ = sampler.data
-        chains, _ = self._run(sampler, callback, checkpoint)
-        samples = [sample for chain in chains for sample in chain.samples or [sampler.snapshot(chain.state)]]
+        moves = _with_moves(self, sampler, DPSplitMerge)
+        chains, _ = self._run(moves, callback, checkpoint)
+        samples = [sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]]
         self.samples_ = {name: np.array([sample[name] for sample in samples]) for name in samples[0]}
         few = self.samples_["z"][::-(-len(samples)//_COMPARED)]
         z = few[point_partition(few)]
