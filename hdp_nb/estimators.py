@@ -29,7 +29,6 @@ from .likelihood import likelihoods
 from .nested import NestedCounts, NestedSampler, log_in_clusters, memberships, nested_predictive, topic_proportions
 from .online import OnlineOptions, OnlineState, first_online_state, online_step
 from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
-from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
 from .tree import TreeSampler, find_nodes
 from .variational import VariationalState, distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take
 
@@ -355,13 +354,6 @@ def _with_moves(model, sampler, kind):
         _check_int("split_merge_until", model.split_merge_until, 0)
     return kind(sampler, n, model.split_merge_until) if n else sampler
 
-def _with_moves(model, sampler, kind):
-    "The sampler, with the split-merge moves that the model asks for."
-    n = _check_int("split_merge", model.split_merge, 0)
-    if model.split_merge_until is not None:
-        _check_int("split_merge_until", model.split_merge_until, 0)
-    return kind(sampler, n, model.split_merge_until) if n else sampler
-
 _SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler}
 
 class HDP(_GibbsTopics):
@@ -382,10 +374,6 @@ class HDP(_GibbsTopics):
         Gamma priors; None holds the parameter fixed.
     alpha_per_document : bool
         Whether every document has an alpha of its own (then `alpha_` is their mean, which new documents get).
-    split_merge : int
-        Proposals to split or merge topics before every sweep (Wang & Blei 2012); a few make up for what one token at a time cannot do.
-    split_merge_until : int or None
-        How many sweeps, from the first on, have them; None is all. The samples are exact either way.
     split_merge : int
         Proposals to split or merge topics before every sweep (Wang & Blei 2012); a few make up for what one token at a time cannot do.
     split_merge_until : int or None
@@ -442,8 +430,6 @@ class HDP(_GibbsTopics):
         self.alpha_per_document = alpha_per_document
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
-        self.split_merge = split_merge
-        self.split_merge_until = split_merge_until
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -460,7 +446,6 @@ class HDP(_GibbsTopics):
         init = init.base if isinstance(init, SplitMergeState) else init
         sampler = _SAMPLERS[self.sampler](corpus, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init,
                                           self.eta_prior, self.alpha_per_document)
-        return _with_moves(self, sampler, HDPSplitMerge)
         return _with_moves(self, sampler, HDPSplitMerge)
 
 # %% ../nbs/19_estimators.ipynb #b4bbb7d4
@@ -697,10 +682,6 @@ class DPMixture(ClusterMixin, _Sampled):
         Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
     split_merge_until : int or None
         How many sweeps, from the first on, have them; None is all. The samples are exact either way.
-    split_merge : int
-        Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
-    split_merge_until : int or None
-        How many sweeps, from the first on, have them; None is all. The samples are exact either way.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -740,8 +721,6 @@ class DPMixture(ClusterMixin, _Sampled):
         self.eta = eta
         self.n_symbols = n_symbols
         self.prior = prior
-        self.split_merge = split_merge
-        self.split_merge_until = split_merge_until
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
         self.n_iter = n_iter
