@@ -1,0 +1,495 @@
+"""The HDP-HMM's samplers against exact posteriors, their bookkeeping, predictions by brute force, the classical models, bad input."""
+import os
+import subprocess
+import sys
+from itertools import product
+from math import lgamma, log
+
+import numpy as np
+import pytest
+from numba import njit
+
+from hdp_nb import hmm
+from hdp_nb.chain import run_chain
+from hdp_nb.corpus import Corpus
+from hdp_nb.hmm import (FiniteHMM, HMMSampler, check_sequences, decode, forward_backward, hmm_emission, log_predictive, make_direct_sweep,
+                        make_ffbs, make_weak_sweep, mean_chain, mean_emissions, new_chain, new_scratch, predictive_rows, sample_chain, symbols)
+from naive_hmm import Gibbs, Posterior, sampled
+
+# (sequences, symbols, eta, alpha, gamma, kappa)
+CASES = [
+    ([[0, 0, 0, 0, 1, 1]], 2, .3, 1.0, 1.0, 0.0),
+    ([[0, 1, 0], [0, 0, 0]], 2, .5, 1.5, .7, 0.0),
+    ([[0, 1, None, 0, 1, 2, 0]], 3, .2, .7, 1.5, 0.0),
+    ([[0, 0, None, 1, 1]], 2, .3, 1.0, 1.0, 1.5),
+    ([[0], [], [0, 1, 0, 2]], 3, .1, .5, 2.0, .5),
+]
+TOLERANCE = 0.015
+FIXED = dict(alpha_prior=None, gamma_prior=None)
+
+
+def make(sequences, V, eta, alpha=1.0, gamma=1.0, kappa=0.0, method="direct", **options):
+    x = [-1 if v is None else v for s in sequences for v in s]
+    return HMMSampler(symbols, *check_sequences(x, [len(s) for s in sequences], "categorical", None, V, eta), method, alpha, gamma, kappa,
+                      **{"init": 2, **options})
+
+
+_direct = make_direct_sweep(symbols)
+
+
+@njit
+def _collect(rng, state, scratch, label, prior, hyper, data, marks, n, p_K, same, means):
+    for _ in range(n):
+        if _direct(rng, state, scratch, label, prior, hyper, data, marks, 0) < marks.size:
+            raise RuntimeError("more states than steps")
+        p_K[state.K[()]] += 1/n
+        means[0] += state.alpha[()]/n
+        means[1] += state.gamma[()]/n
+        means[2] += state.kappa[()]/n
+        means[3] += state.stats.eta[()]/n
+        for a in range(marks.size):
+            for b in range(marks.size):
+                same[a, b] += (state.z[a] == state.z[b])/n
+
+
+def collect(s, n, seed=0):
+    "P(K), co-clustering, and means of alpha, gamma, kappa, eta over n sweeps."
+    rng, N = np.random.default_rng(seed), len(s.sequences.marks)
+    state, out = s.init(rng), (np.zeros(N + 1), np.zeros((N, N)), np.zeros(4))
+    if s.method == "direct" and s.emission is symbols:
+        state = hmm.grow_state(symbols, s.prior, state, 16)
+        _collect(rng, state, new_scratch(16), np.zeros(16, np.int64), s.prior, s.hyper, *s.sequences[:2], n, *out)
+        return out
+    for _ in range(n):
+        state = s._sweep(rng, state)
+        out[0][(state.n_k > 0).sum()] += 1/n
+        out[1][:] += np.equal.outer(state.z, state.z)/n
+        out[2][:] += np.array([state.alpha, state.gamma, state.kappa, getattr(state.stats, "eta", 0)])/n
+    return out
+
+
+def distance(found, exact):
+    "Total variation of P(K), and the largest error of the co-clustering."
+    return max(abs(found[0] - exact.n_states).sum()/2, abs(found[1] - exact.same).max())
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_direct_is_exact(case):
+    assert distance(collect(make(*case, **FIXED), 150_000), Posterior(*case)) < TOLERANCE
+
+
+def test_beam_is_exact():
+    assert distance(collect(make(*CASES[3], method="beam", **FIXED), 80_000), Posterior(*CASES[3])) < TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_beam_is_exact_everywhere(case):
+    assert distance(collect(make(*case, method="beam", **FIXED), 300_000), Posterior(*case)) < TOLERANCE
+
+
+def test_weak_limit_comes_closer(case=CASES[1]):
+    off = [distance(collect(make(*case, method="weak_limit", n_states=L, **FIXED), 12_000), Posterior(*case)) for L in (3, 10, 40)]
+    assert off[0] > off[1] + .02 > off[2] + .04 and off[2] < .04
+
+
+def test_without_the_self_transition_corrections():
+    "The control: the plain sampler passes the same check, and fails it without what a self-transition does to its own counts."
+    case = CASES[1]
+    off = []
+    for mistake in (None, "self"):
+        gibbs = Gibbs(*case[:5], np.random.default_rng(3), mistake=mistake)
+        off.append(distance(sampled((gibbs.sweep() for _ in range(15_000)), 6), Posterior(*case)))
+    assert off[0] < TOLERANCE and off[1] > 2*TOLERANCE
+
+
+@pytest.mark.parametrize("method, n", [("direct", 300_000), ("beam", 30_000)])
+def test_exact_with_everything_learned(method, n):
+    priors = dict(alpha_prior=(2, 1), gamma_prior=(1, 1), kappa_prior=(1, 1), eta_prior=(2, 2))
+    sequences = [[0, 0, 1], [0]]
+    exact = Posterior(sequences, 2, .5)
+    means = exact.hyper(.5, 1, 1, 1, **priors)
+    found = collect(make(sequences, 2, .5, kappa=1.0, method=method, **priors), n)
+    assert distance(found, exact) < TOLERANCE
+    np.testing.assert_allclose(found[2], means, rtol=.03)
+    wrong = Posterior(sequences, 2, .5).hyper(.5, 1, 1, 1, **{**priors, "alpha_prior": (2, .5)})     # a rate taken for a scale, say
+    assert abs(found[2][0]/wrong[0] - 1) > .1
+
+
+def test_exact_without_stickiness_learned():
+    sequences, priors = [[0, 0, 1], [0]], dict(alpha_prior=(2, 1), gamma_prior=(1, 1))
+    exact = Posterior(sequences, 2, .5)
+    means = exact.hyper(.5, 1, 1, 0, **priors)
+    found = collect(make(sequences, 2, .5, **priors), 300_000)
+    assert distance(found, exact) < TOLERANCE
+    np.testing.assert_allclose(found[2][:2], means[:2], rtol=.03)
+
+
+def test_kappa_fixed_while_alpha_is_learned():
+    sequences = [[0, 0, 1, 1]]
+    exact = Posterior(sequences, 2, .5)
+    alpha = exact.hyper(.5, 1, 1, 2.0, alpha_prior=(2, 1))[0]
+    found = collect(make(sequences, 2, .5, kappa=2.0, alpha_prior=(2, 1), gamma_prior=None), 200_000)
+    assert distance(found, exact) < TOLERANCE and abs(found[2][0]/alpha - 1) < .03 and found[2][2] == pytest.approx(2)
+
+
+def test_poisson_is_exact():
+    x, a, b = [0, 4, 5, None, 0], .8, .5
+    def log_marginal(steps):
+        n, total = len(steps), sum(x[i] for i in steps)
+        return a*log(b) - lgamma(a) + lgamma(a + total) - (a + total)*log(b + n) - sum(lgamma(x[i] + 1) for i in steps)
+    exact = Posterior([x], 1, 1.0, 1.2, .8, .4, emission=log_marginal)
+    X = [np.nan if v is None else v for v in x]
+    for method, n in (("direct", 40_000),):
+        s = HMMSampler(hmm_emission("poisson"), *check_sequences(X, None, "poisson", None, shape=a, rate=b), method, 1.2, .8, .4, init=2, **FIXED)
+        assert distance(collect(s, n), exact) < TOLERANCE
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("emission", ["poisson", "normal", "normal_inverse_gamma"])
+@pytest.mark.parametrize("method", ["direct", "beam"])
+def test_all_emissions_are_exact(emission, method):
+    x = [0.0, 4, 5, None, 1]
+    X = [np.nan if v is None else v for v in x]
+    prior, sequences = check_sequences(X, None, emission, None)
+    fam = hmm.likelihoods["normal_inverse_wishart" if emission == "normal" else emission]
+    def log_marginal(steps):
+        stats = fam.init_stats(prior, 1)
+        for i in steps:
+            fam.add(stats, 0, sequences.data, i)
+        return fam.log_marginal(prior, stats, 0)
+    exact = Posterior([x], 1, 1.0, 1.2, .8, .4, emission=log_marginal)
+    s = HMMSampler(hmm_emission(emission), prior, sequences, method, 1.2, .8, .4, init=2, **FIXED)
+    assert distance(collect(s, 60_000), exact) < TOLERANCE
+
+
+# ---------------------------------------------------------------- bookkeeping
+
+def some_sequences(rng, lengths=(1, 60, 0, 150), V=5):
+    return [[None if rng.random() < .1 else int(rng.integers(V)) for _ in range(n)] for n in lengths]
+
+
+def check_counts(s, state):
+    capacity, z, (data, marks, _) = state.n_k.size, state.z, s.sequences
+    n_ab = np.zeros_like(state.n_ab)
+    np.add.at(n_ab, (np.where(marks & 1, capacity, np.roll(z, 1)), z), 1)
+    assert (n_ab == state.n_ab).all() and (n_ab[:-1].T == state.n_ba).all() and (n_ab.sum(1) == state.n_a).all()
+    assert (np.bincount(z, minlength=capacity) == state.n_k).all()
+    seen, n_vk = marks & 4 == 0, np.zeros_like(state.stats.n_vk)
+    np.add.at(n_vk, (data[seen], z[seen]), 1)
+    assert (n_vk == state.stats.n_vk).all() and (n_vk.sum(0) == state.stats.n_k).all()
+    np.testing.assert_allclose(state.stats.inv, 1/(state.stats.n_k + 5*state.stats.eta))
+    K = int(state.K)
+    assert not state.n_k[K:].any() and not state.beta[K:].any() and (state.beta[:K] >= 0).all()
+    assert state.beta.sum() + state.beta_u == pytest.approx(1)
+    assert (state.m_k[:K][state.n_k[:K] > 0] >= 1).all()
+    if s.method != "weak_limit":
+        assert (state.n_k[:K] > 0).all()
+
+
+@pytest.mark.parametrize("method", ["direct", "beam", "weak_limit"])
+@pytest.mark.parametrize("gamma, kappa", [(1.0, 0.0), (40.0, 2.0)])       # 40: states come and go, the arrays must grow
+def test_counts_after_every_sweep(method, gamma, kappa):
+    rng = np.random.default_rng(1)
+    s = make(some_sequences(rng), 5, .1, 6.0, gamma, kappa, method, gamma_prior=None, eta_prior=(1, 1), init=4, n_states=30)
+    state = s.init(rng)
+    check_before = state.n_k.size
+    for _ in range(12):
+        state, info = s.sweep(rng, state)
+        check_counts(s, state)
+        assert info["n_states"] == (state.n_k > 0).sum() and np.isfinite(list(info.values())).all()
+    assert method == "weak_limit" or gamma == 1.0 or state.n_k.size > check_before
+
+
+@pytest.mark.parametrize("method", ["direct", "beam", "weak_limit"])
+def test_same_seed_and_resumed(method, tmp_path):
+    s = make(some_sequences(np.random.default_rng(1)), 5, .1, method=method, eta_prior=(1, 1), kappa_prior=(1, 1))
+    run = lambda n, **options: run_chain(s, np.random.default_rng(7), n, burn_in=2, **options)
+    whole, again = run(10), run(10)
+    run(4, checkpoint=tmp_path/"c.npz")
+    resumed = run(10, checkpoint=tmp_path/"c.npz")
+    for other in (again, resumed):
+        assert (whole.state.z == other.state.z).all() and all((whole.trace[name] == other.trace[name]).all() for name in whole.trace)
+        assert all(np.array_equal(a, b) for p, q in zip(whole.samples, other.samples, strict=True) for a, b in zip(p, q, strict=True))
+
+
+def short_runs():
+    out = []
+    for method in ("direct", "beam", "weak_limit"):
+        s = make(some_sequences(np.random.default_rng(1), (20, 5)), 5, .1, 2.0, 3.0, method=method, eta_prior=(1, 1), kappa_prior=(1, 1), n_states=6)
+        state = run_chain(s, np.random.default_rng(0), 3).state
+        out += [*state.z.tolist(), *np.round([state.alpha, state.gamma, state.kappa], 8).tolist()]
+    return out
+
+
+def test_same_chain_compiled_or_not():
+    script = "from test_hmm import *; print(*short_runs())"
+    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
+                           cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    np.testing.assert_allclose([float(v) for v in plain.stdout.split()], short_runs(), rtol=1e-6)
+
+
+def test_log_joint():
+    s = make([[0, 1, 1, 0], [1, 0]], 2, .5, kappa=.7)
+    chain = run_chain(s, np.random.default_rng(0), 5)
+    state, z, x = chain.state, chain.state.z, s.sequences.data
+    total = 0.0
+    for a in {*z.tolist(), None}:
+        moves = [z[t] for t in range(6) if (None if t in (0, 4) else z[t - 1]) == a]
+        conc = {k: float(state.alpha*state.beta[k] + state.kappa*(k == a)) for k in range(int(state.K))}
+        top = float(state.alpha + state.kappa*(a is not None))
+        total += lgamma(top) - lgamma(top + len(moves)) + sum(lgamma(c + moves.count(k)) - lgamma(c) for k, c in conc.items())
+    words = sum(lgamma(1.0) - lgamma(1.0 + (z == k).sum()) + sum(lgamma(.5 + ((z == k) & (x == v)).sum()) - lgamma(.5) for v in (0, 1)) for k in set(z))
+    assert chain.trace["log_likelihood"][-1] == pytest.approx(words) and chain.trace["log_joint"][-1] == pytest.approx(total + words)
+
+
+def test_messages_in_blocks_are_the_same():
+    "Where the messages don't fit they are made twice: the same draws."
+    rng = np.random.default_rng(2)
+    s = make(some_sequences(rng, (300, 7, 65)), 5, .1, method="weak_limit", n_states=8)
+    state = s.init(rng)
+    data, marks, offsets = s.sequences
+    z = []
+    for memory in (2**25, 1):
+        chain = new_chain(symbols, s.prior, 8, 300, 0, memory)
+        draw = np.random.default_rng(5)
+        hmm.make_draw_chain(symbols)(draw, state, chain, s.prior)
+        hmm._turn_and_sort(chain)
+        z.append(state.z.copy())
+        make_ffbs(symbols)(draw, z[-1], 8, chain, s.prior, data, marks, offsets)
+    assert len(chain.ends) == 5 and (z[0] == z[1]).all()
+
+
+def test_tiny_concentrations():
+    "Rows whose weights underflow are no harm."
+    rng = np.random.default_rng(0)
+    for method in ("direct", "beam", "weak_limit"):
+        s = make([rng.integers(0, 4, 80).tolist()], 4, .01, 1e-8, 1e-8, method=method, n_states=20, init=3, **FIXED)
+        trace = run_chain(s, rng, 10).trace
+        assert np.isfinite(trace["log_joint"]).all() and trace["n_states"].min() >= 1
+
+
+# ---------------------------------------------------------------- structure
+
+def test_up_and_down():
+    x = np.array([ord(c) - ord("A") for c in "ABCDEFEDCB"*30])
+    found = []
+    for seed in range(5):
+        trace = run_chain(make([x.tolist()], 6, .5, init=20), np.random.default_rng(seed), 2000).trace["n_states"]
+        found.append(np.bincount(trace[1000:].astype(int)).argmax())
+    assert found.count(10) >= 4
+
+
+def sticky_chain(rng, T=5000, K=8, V=24, stay=.97):
+    z, phi = np.zeros(T, int), rng.dirichlet(np.full(V, .15), K)
+    for t in range(1, T):
+        z[t] = z[t - 1] if rng.random() < stay else rng.integers(K)
+    return z, (rng.random((T, 1)) > phi.cumsum(1)[z]).sum(1).clip(max=V - 1)
+
+
+def accuracy(z, truth):
+    "Share of the steps that agree when found states are matched one to one to true ones."
+    from scipy.optimize import linear_sum_assignment
+    n = np.zeros((z.max() + 1, truth.max() + 1))
+    np.add.at(n, (z, truth), 1)
+    return n[linear_sum_assignment(-n)].sum()/len(z)
+
+
+def test_sticky_states_are_decoded():
+    found = []
+    for seed in range(5):
+        truth, x = sticky_chain(np.random.default_rng(seed))
+        s = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 24, .2), "weak_limit", kappa_prior=(10, .2), init=30, n_states=30)
+        sample = run_chain(s, np.random.default_rng(seed), 600, burn_in=599).samples[-1]
+        found.append(accuracy(decode(symbols, s.prior, sample, s.sequences, "posterior").argmax(1), truth))
+    assert np.sum(np.array(found) >= .9) >= 4, found
+
+
+# ---------------------------------------------------------------- prediction
+
+def small_model():
+    s = make([[0, 1, 2, 0, 1, 2, 2], [0, 1]], 4, .4, 1.0, 1.5, .7, init=3, gamma_prior=None)
+    return s, run_chain(s, np.random.default_rng(2), 30, burn_in=20, thin=3).samples
+
+
+def all_paths(x, p0, p, phi):
+    fit = lambda z: np.prod([phi[k, v] for k, v in zip(z, x) if v >= 0])
+    return {z: p0[z[0]]*np.prod([p[a, b] for a, b in zip(z, z[1:])])*fit(z) for z in product(range(len(p0)), repeat=len(x))}
+
+
+def test_log_predictive_by_all_paths():
+    s, samples = small_model()
+    new = [[1, 3, 0, -1], [3], [], [0, 1]]                         # 3 never occurs in training
+    _, sequences = check_sequences(sum(new, []), [4, 1, 0, 2], "categorical", s.prior)
+    exact = []
+    for x in new:
+        p = []
+        for sample in samples:
+            p0, rows = predictive_rows(sample)
+            assert np.allclose(rows.sum(1), 1) and np.isclose(p0.sum(), 1)
+            phi = np.vstack([mean_emissions(symbols, s.prior, sample)["phi"], np.full(4, .25)])
+            p.append(sum(all_paths(x, p0, rows, phi).values()) if x else 1.0)
+        exact.append(np.log(np.mean(p)))
+    np.testing.assert_allclose(log_predictive(symbols, s.prior, samples, sequences), exact, rtol=1e-10, atol=1e-12)
+
+
+def test_predictive_rows():
+    s, (sample, *_) = small_model()
+    p0, p = predictive_rows(sample)
+    K, a, ka = len(sample.n_k), float(sample.alpha), float(sample.kappa)
+    for j in range(K):
+        n = np.append(sample.n_ab[j], 0)
+        np.testing.assert_allclose(p[j], (a*sample.beta + ka*(np.arange(K + 1) == j) + n)/(a + ka + n.sum()))
+    np.testing.assert_allclose(p0, (a*sample.beta + np.append(sample.n_ab[K], 0))/(a + sample.n_ab[K].sum()))
+    assert p[K, K] > sample.beta[-1]
+
+
+def test_scores_of_all_symbols_sum_to_one():
+    s, samples = small_model()
+    every = np.array(list(product(range(4), repeat=3)))
+    _, sequences = check_sequences(every.ravel(), [3]*64, "categorical", s.prior)
+    assert np.exp(log_predictive(symbols, s.prior, samples, sequences)).sum() == pytest.approx(1)
+
+
+def test_decode_by_all_paths():
+    s, (sample, *_) = small_model()
+    x = [1, 3, -1, 0, 2]
+    _, sequences = check_sequences([*x, 1], [5, 1], "categorical", s.prior)
+    p0, p = mean_chain(sample)
+    paths = all_paths(x, p0, p, mean_emissions(symbols, s.prior, sample)["phi"])
+    proba = np.array([[sum(w for z, w in paths.items() if z[t] == k) for k in range(len(p0))] for t in range(5)])/sum(paths.values())
+    np.testing.assert_allclose(decode(symbols, s.prior, sample, sequences, "posterior")[:5], proba, rtol=1e-9)
+    assert tuple(decode(symbols, s.prior, sample, sequences, "viterbi")[:5]) == max(paths, key=paths.get)
+
+
+def test_sample_chain():
+    rng, p0, p = np.random.default_rng(0), np.array([0, 1.0]), np.array([[.9, .1], [.4, .6]])
+    x, z = sample_chain(rng, p0, p, {"phi": np.array([[1.0, 0], [0, 1]])}, 20_000)
+    assert (x == z).all() and z[0] == 1
+    moves = np.zeros((2, 2))
+    np.add.at(moves, (z[:-1], z[1:]), 1)
+    np.testing.assert_allclose(moves/moves.sum(1, keepdims=True), p, atol=.02)
+    for emissions, columns in (({"rate": np.array([[5.0], [90]])}, 1), ({"mean": np.array([[0.0, 5], [90, 9]]), "variance": np.ones((2, 2))}, 2),
+                               ({"mean": np.array([[0.0, 5], [90, 9]]), "covariance": np.array([np.eye(2)]*2)}, 2)):
+        x, z = sample_chain(rng, p0, p, emissions, 200)
+        assert x.shape == (200, columns) and ((x[:, 0] > 45) == z).all()
+
+
+# ---------------------------------------------------------------- the classical models
+
+def test_forward_backward_by_all_paths():
+    rng, K, N = np.random.default_rng(4), 4, 5
+    p0, p, f = rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K), rng.random((N, K))
+    paths = {z: p0[z[0]]*np.prod([p[i, j] for i, j in zip(z, z[1:])])*np.prod(f[range(N), z]) for z in product(range(K), repeat=N)}
+    total, a, b, g = sum(paths.values()), np.empty((2*N, K)), np.empty((2*N, K)), np.vstack([f, f])
+    log_p = forward_backward(p0, p, np.ascontiguousarray(p.T), g, np.array([0, N, N, 2*N]), a, b)      # the same sequence twice, an empty one between
+    assert log_p == pytest.approx(2*np.log(total))
+    exact = [[sum(w for z, w in paths.items() if z[t] == k)/total for k in range(K)] for t in range(N)]
+    np.testing.assert_allclose((a*b)[:N], exact)
+    np.testing.assert_allclose((a*b)[N:], exact)
+    moves = [[sum(w*sum((z[t], z[t + 1]) == (i, j) for t in range(N - 1)) for z, w in paths.items())/total for j in range(K)] for i in range(K)]
+    np.testing.assert_allclose(p*(a[:N - 1].T @ g[1:N]), moves)
+    np.testing.assert_allclose(p0*g[0], exact[0])
+
+
+@pytest.mark.parametrize("method", ["ml", "map", "vb"])
+def test_objectives_rise(method):
+    rng = np.random.default_rng(0)
+    x, lengths = rng.integers(-1, 4, 120), [50, 0, 1, 69]
+    model = FiniteHMM(3, method, .5, .3, 4, n_restarts=2, n_iter=80, random_state=0).fit(x, lengths)
+    assert (np.diff(model.objective_) > -1e-9).all() and model.objective_[-1] > model.objective_[1]
+    for rows in (model.startprob_, model.transmat_, model.emissionprob_):
+        assert np.allclose(rows.sum(-1), 1)
+    every = np.array(list(product(range(4), repeat=2)))
+    assert np.exp(model.score_samples(every.ravel(), [2]*16)).sum() == pytest.approx(1)
+    again = FiniteHMM(3, method, .5, .3, 4, n_restarts=2, n_iter=80, random_state=0).fit(x, lengths)
+    assert again.score(x, lengths) == model.score(x, lengths)
+
+
+def test_one_state_is_a_unigram():
+    x = np.array([0, 0, 1, 2, 0, 1])
+    assert FiniteHMM(1).fit(x).score(x) == pytest.approx(np.log([.5, .5, 1/3, 1/6, .5, 1/3]).sum())
+    assert FiniteHMM(1, "map", emission_prior=.5).fit(x).emissionprob_[0] == pytest.approx([3.5/7.5, 2.5/7.5, 1.5/7.5])
+    never = FiniteHMM(1, n_symbols=4).fit(x)
+    assert never.score([3]) == -np.inf and never.set_params(floor=.1).score([3]) == pytest.approx(np.log(.025))
+
+
+def test_bound_of_one_state_is_the_evidence():
+    "With one state variational Bayes is exact."
+    x, e = np.array([0, 0, 1, 2, 0, 1]), .7
+    model = FiniteHMM(1, "vb", 1.0, e, 3).fit(x)
+    exact = lgamma(3*e) - lgamma(6 + 3*e) + sum(lgamma(c + e) - lgamma(e) for c in (3, 2, 1))
+    assert model.objective_[-1] == pytest.approx(exact)
+
+
+# ---------------------------------------------------------------- data
+
+def test_sequences_in_other_clothes():
+    prior, sequences = check_sequences([0, 1, 2, 1], [3, 1], "categorical", None)
+    assert prior.n_symbols == 3 and sequences.marks.tolist() == [1, 0, 2, 3] and sequences.offsets.tolist() == [0, 3, 4]
+    for X in ([[0], [1], [2], [1]], np.array([0.0, 1, 2, 1]), np.array([0, 1, 2, 1], np.uint8)):
+        assert check_sequences(X, np.array([3, 1]), "categorical", None)[1].data.tolist() == [0, 1, 2, 1]
+    prior, sequences = check_sequences(Corpus.from_docs([[0, 1], [], [2]], n_words=5), None, "categorical", None)
+    assert prior.n_symbols == 5 and np.diff(sequences.offsets).tolist() == [2, 0, 1]
+    assert (check_sequences([0, np.nan, -1, 1], None, "categorical", None)[1].marks & 4).tolist() == [0, 4, 4, 0]
+    _, sequences = check_sequences([[0.5, 1], [np.nan, 2], [1, 1]], None, "normal", None)
+    assert (sequences.marks & 4).tolist() == [0, 4, 0] and np.isfinite(sequences.data).all()
+
+
+BAD = [
+    (dict(X=[0, 1, 2], lengths=[2]), "lengths must .* sum to the 3 rows"),
+    (dict(X=[0, 1], lengths=[3, -1]), "lengths must"),
+    (dict(X=[0, 1], lengths=[1.5, .5]), "lengths must"),
+    (dict(X=[0, 1], lengths=2), "lengths must"),
+    (dict(X=[0, 1], lengths=[]), "lengths must"),
+    (dict(X=[0, 1], lengths="two"), "lengths must"),
+    (dict(X=[0, 1.5]), "X must hold symbols .* got 1.5"),
+    (dict(X=[0, -2]), "X must hold symbols .* got -2"),
+    (dict(X=[0, np.inf]), "X must hold symbols"),
+    (dict(X=[0, 3], n_symbols=3), "X must hold symbols below n_symbols = 3, got 3"),
+    (dict(X=[-1, np.nan]), "n_symbols must be given"),
+    (dict(X=[0, 1], n_symbols=0), "n_symbols"),
+    (dict(X=[]), "X must have one row per step"),
+    (dict(X=[[0, 1]]), "X must have one symbol per step"),
+    (dict(X=["a", "b"]), "X must be an array of numbers"),
+    (dict(X=None), "X must"),
+    (dict(X=[[np.nan], [np.nan]], emission="normal"), "X must have at least one step that is not missing"),
+    (dict(X=[1.0, np.inf], emission="normal"), "X must be finite"),
+    (dict(X=[1, 2.5], emission="poisson"), "X must be whole numbers"),
+    (dict(X=[1, -1], emission="poisson"), "X must not be negative"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", BAD)
+def test_bad_sequences(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        check_sequences(**{"lengths": None, "emission": "categorical", "prior": None, **arguments})
+
+
+@pytest.mark.parametrize("options, name", [
+    (dict(alpha=0), "alpha"), (dict(gamma=np.nan), "gamma"), (dict(kappa=-1), "kappa"), (dict(kappa=np.inf), "kappa"), (dict(method="gibbs"), "sampler"),
+    (dict(alpha_prior=(0, 1)), "alpha_prior"), (dict(kappa_prior=3), "kappa_prior"), (dict(eta_prior=(1, -1)), "eta_prior"), (dict(init=0), "init"),
+    (dict(init=np.zeros(3, int)), "init"), (dict(init=np.array([0, 1, 2, -1, 0])), "init"), (dict(init=np.zeros(5)), "init"),
+    (dict(n_states=0), "n_states"), (dict(method="weak_limit", n_states=2, init=np.array([0, 1, 2, 0, 0])), "init"),
+])
+def test_bad_options(options, name):
+    with pytest.raises(ValueError, match=f"^{name}"):
+        make([[0, 1, 0, 1, 1]], 2, .5, **options).init(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("options, name", [(dict(method="em"), "method"), (dict(n_states=0), "n_states"), (dict(transition_prior=0), "transition_prior"),
+                                           (dict(emission_prior=-1), "emission_prior"), (dict(n_restarts=0), "n_restarts")])
+def test_bad_classical(options, name):
+    with pytest.raises(ValueError, match=name):
+        FiniteHMM(**options).fit([0, 1, 1])
+
+
+@pytest.mark.parametrize("name", ["multinomial", "bernoulli", None, 3])
+def test_bad_emission(name):
+    with pytest.raises(ValueError, match="^emission must be one of"):
+        hmm_emission(name)
+
+
+def test_all_missing_is_the_prior():
+    s = make([[None]*4], 2, .5, **FIXED)
+    assert distance(collect(s, 100_000), Posterior([[None]*4], 2, .5)) < TOLERANCE
