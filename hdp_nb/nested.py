@@ -234,6 +234,7 @@ def _side_factor(a, b, shared, side, k, n_0):
         return (b + side[k, 0])/(b + side[:, 0].sum())
     return (a + side[k, 1])/(a + n_0)
 
+# %% ../nbs/17_nested.ipynb #48699e6d
 @njit(nogil=True)
 def _sweep_topics(rng, state, data, scratch, prior):
     "Every token's topic with weights, topics and epsilon summed out (8')."
@@ -286,6 +287,7 @@ def _take_out(z, tokens, v, n, n_l, n_s, S, eta):
             product = 1.0
     return log_ratio + math.log(product)
 
+# %% ../nbs/17_nested.ipynb #bf106b44
 @njit(nogil=True)
 def _seat(rng, draw, z, tokens, c, doc, side, v, n, n_l, n_s, conc, S, eta, p, partial):
     "Seat the word's tokens one after the other in a topic of their measure; the sum of log Z."
@@ -333,6 +335,7 @@ def _compare_supports(n_l, S, eta, change):
                     total += math.lgamma(new) - math.lgamma(new + n_l[s, l]) - math.lgamma(old) + math.lgamma(old + n_l[s, l])
         change[more] = total
 
+# %% ../nbs/17_nested.ipynb #6251cc11
 @njit(nogil=True)
 def _flip(rng, z, c, q, pi, doc, tokens, v, n, n_l, n_s, side, S, change, eta, conc, p, partial, kept):
     "Offer the word v the other side (15''); True if it goes."
@@ -404,6 +407,7 @@ def log_clusters(m_k, gamma):
             total += log_rising(a, m)
     return total - log_rising(gamma, M)
 
+# %% ../nbs/17_nested.ipynb #14b817d2
 @njit(nogil=True)
 def _log_slice(u, m_k, shape, rate):
     return shape*u - rate*math.exp(u) + log_clusters(m_k, math.exp(u))
@@ -643,6 +647,7 @@ class NestedPredictive(NamedTuple):
     share: np.ndarray    # (T,) weight of a topic in its measure
     eps: np.ndarray      # (C + 1,) share of the global measure
 
+# %% ../nbs/17_nested.ipynb #d2489b55
 def nested_predictive(counts, n_clusters, n_topics, conc_global, conc_local, eta):
     """Everything a new document needs (N3), from one sample.
 
