@@ -12,6 +12,7 @@ from numba import njit
 from hdp_nb import hmm
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
+from hdp_nb.estimators import HDPHMM
 from hdp_nb.hmm import (FiniteHMM, HMMSampler, check_sequences, decode, forward_backward, hmm_emission, log_predictive, make_direct_sweep,
                         make_ffbs, make_weak_sweep, mean_chain, mean_emissions, new_chain, new_scratch, predictive_rows, sample_chain, symbols)
 from naive_hmm import Gibbs, Posterior, sampled
@@ -493,3 +494,102 @@ def test_bad_emission(name):
 def test_all_missing_is_the_prior():
     s = make([[None]*4], 2, .5, **FIXED)
     assert distance(collect(s, 100_000), Posterior([[None]*4], 2, .5)) < TOLERANCE
+
+
+# ---------------------------------------------------------------- the estimator
+
+def fitted(emission="categorical", X=None, lengths=(12, 1, 7), **params):
+    X = np.random.default_rng(0).integers(0, 3, 20) if X is None else X
+    return HDPHMM(**{"emission": emission, "n_iter": 12, "burn_in": 4, "thin": 2, "init": 3, "random_state": 0, **params}).fit(X, lengths), X
+
+
+def test_estimator(tmp_path):
+    seen = []
+    X = np.array([0, 1, -1, 2, 1, 0, 0, 1, 2, 2, 1, 0, -1, 2, 1, 0, 1, 1, 0, 2])
+    model = HDPHMM(n_iter=12, burn_in=4, thin=2, init=3, random_state=0, eta_prior=(1, 1), kappa_prior=(1, 1), n_chains=2).fit(
+        X, [12, 1, 7], callback=lambda sweep, state: seen.append((sweep, state.z.shape, float(state.alpha), float(state.gamma))))
+    K = model.n_states_
+    assert len(seen) == 24 and seen[0][1] == (20,)
+    assert model.transmat_.shape == (K, K) and np.allclose(model.transmat_.sum(1), 1) and np.isclose(model.startprob_.sum(), 1)
+    assert model.emissions_["phi"].shape == (K, 3) and np.allclose(model.emissions_["phi"].sum(1), 1)
+    assert (np.diff(np.bincount(model.labels_, minlength=K)) <= 0).all() and len(model.samples_) == 2*5 and model.samples_[model.best_].n_k.size == K
+    assert set(model.trace_) == {"n_states", "log_joint", "log_likelihood", "alpha", "gamma", "kappa", "eta"} and len(model.trace_["alpha"]) == 12
+    assert model.traces_["n_states"].shape == (2, 12)
+    scores = model.score_samples(X, [12, 1, 7])
+    assert scores.shape == (3,) and model.score(X, [12, 1, 7]) == pytest.approx(scores.sum())
+    proba = model.predict_proba(X, [12, 1, 7])
+    assert proba.shape == (20, K) and np.allclose(proba.sum(1), 1) and (model.predict(X, [12, 1, 7], "posterior") == proba.argmax(1)).all()
+    assert set(model.predict(X, [12, 1, 7])) <= set(range(K))
+    model.save(tmp_path/"m.npz")
+    other = HDPHMM.load(tmp_path/"m.npz")
+    assert (other.score_samples(X) == model.score_samples(X)).all() and (other.predict(X) == model.predict(X)).all()
+    assert [a.tolist() for a in other.sample(9, 1)] == [a.tolist() for a in model.sample(9, 1)]
+    assert model.fit(X, [12, 1, 7]).score(X) == other.score(X)                # the same seed again, n_jobs or not
+    assert model.set_params(n_jobs=2).fit(X, [12, 1, 7]).score(X) == other.score(X)
+
+
+def test_estimator_numbers_its_states_alike():
+    "Labels, transitions, emissions and decoding speak of the same states."
+    truth, x = sticky_chain(np.random.default_rng(1), T=600, K=3, V=9, stay=.9)
+    model, _ = fitted(X=x, lengths=None, n_iter=100, burn_in=90, init=6, eta=.2)
+    phi = np.array([np.bincount(x[model.labels_ == k], minlength=9) for k in range(model.n_states_)])
+    np.testing.assert_allclose(model.emissions_["phi"], (phi + .2)/(phi.sum(1, keepdims=True) + 1.8))
+    moves = np.zeros((model.n_states_, model.n_states_))
+    np.add.at(moves, (model.labels_[:-1], model.labels_[1:]), 1)
+    big = moves.sum(1) > 60
+    np.testing.assert_allclose(model.transmat_[big], (moves/moves.sum(1, keepdims=True))[big], atol=.1)
+    assert (model.predict(x, method="posterior") == model.labels_).mean() > .75
+
+
+@pytest.mark.parametrize("sampler", ["beam", "weak_limit"])
+def test_estimator_with_other_samplers(sampler):
+    model, X = fitted(sampler=sampler, max_states=6)
+    assert np.isfinite(model.score(X)) and model.trace_["n_states"].max() <= (6 if sampler == "weak_limit" else 20)
+
+
+def test_estimator_of_counts():
+    X = np.where(np.arange(60) % 20 < 10, 3.0, 40.0) + np.arange(60) % 3
+    X[5] = np.nan
+    model, _ = fitted("poisson", X, None, n_iter=200, burn_in=150)
+    assert model.n_states_ <= 4 and sorted(model.emissions_["rate"][:2, 0].round(-1)) == [0, 40] and model.prior_["shape"].shape == (1,)
+    z = model.predict(X)
+    assert z[0] != z[10] and z[0] == z[5] and model.sample(5, 0)[0].shape == (5, 1) and np.isfinite(model.score(X))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("emission", ["normal", "normal_inverse_gamma", "normal_known_variance"])
+def test_estimator_of_points(emission, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.repeat([[0.0, 0], [6, 0], [0, 6]], 20, axis=0)[np.tile(np.arange(60), 3)] + rng.normal(0, .5, (180, 2))
+    X[7, 1] = np.nan
+    for sampler in ("direct", "weak_limit"):
+        model, _ = fitted(emission, X, [60]*3, sampler=sampler, n_iter=100, burn_in=90, max_states=8, init=6)
+        assert accuracy(model.predict(X, [60]*3), np.tile(np.repeat([0, 1, 2], 20), 3)) > .7
+        assert model.emissions_["mean"].shape == (model.n_states_, 2) and model.sample(4, 0)[0].shape == (4, 2)
+        model.save(tmp_path/"m.npz")
+        assert HDPHMM.load(tmp_path/"m.npz").score(X) == model.score(X)
+
+
+@pytest.mark.parametrize("params, name", [
+    (dict(sampler="gibbs"), "sampler"), (dict(emission="bernoulli"), "emission"), (dict(alpha=0), "alpha"), (dict(eta=0), "eta"), (dict(eta="x"), "eta"),
+    (dict(gamma_prior=(1,)), "gamma_prior"), (dict(kappa=-1), "kappa"), (dict(n_symbols=2), "X must hold symbols below n_symbols"), (dict(init=0), "init"),
+    (dict(prior={"shape": 1}), "prior"), (dict(emission="poisson", prior={"mean": 1}), "prior"), (dict(n_iter=0), "n_iter"), (dict(burn_in=99), "burn_in"),
+    (dict(max_states=0), "n_states|max_states")])
+def test_estimator_bad_parameters(params, name):
+    with pytest.raises(ValueError, match=name):
+        fitted(**params)
+
+
+def test_estimator_bad_input():
+    model, X = fitted()
+    for bad, lengths, message in (([0, 3], None, "below n_symbols = 3"), ([0, 1], [3], "lengths must"), ([], None, "X must"), ([.5], None, "X must")):
+        for call in (model.score, model.predict, model.predict_proba, model.score_samples):
+            with pytest.raises(ValueError, match=message):
+                call(bad, lengths)
+    with pytest.raises(ValueError, match="method"):
+        model.predict(X, method="max")
+    with pytest.raises(ValueError, match="n_samples"):
+        model.sample(0)
+    with pytest.raises(ValueError, match="not fitted"):
+        HDPHMM().score(X)
+    assert model.score_samples([0, 0], [1, 1])[0] == model.score_samples([0])[0] and model.score([-1, -1]) == pytest.approx(0)
