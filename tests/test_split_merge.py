@@ -18,7 +18,7 @@ from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.franchise import FranchiseSampler, unseated
-from hdp_nb.likelihood import categorical, normal_inverse_gamma
+from hdp_nb.likelihood import normal_inverse_gamma
 from hdp_nb.split_merge import (DPSplitMerge, HDPSplitMerge, SplitMergeState, _log_block, gather_tables, informed_anchors, log_likeness,
                                 new_room, propose_tables, scan_tables, weigh_table)
 from naive import Posterior, partitions
@@ -207,13 +207,12 @@ def test_likeness():
 
 # ---------------------------------------------------------------- with Gibbs sampling
 
-@KINDS
-@pytest.mark.parametrize("i, anchors", [(0, "uniform"), (3, "informed")])
+@pytest.mark.parametrize("kind, i, anchors", [("crf", 3, "informed"), ("direct", 0, "informed"), ("hybrid", 0, "uniform")])
 def test_exact_posterior(kind, i, anchors):
     docs, V, eta, alpha, gamma = TINY[i]
     corpus, exact = Corpus.from_docs(docs, n_words=V), Posterior(*TINY[i])
     sampler, rng = HDPSplitMerge(SAMPLERS[kind](corpus, eta, alpha, gamma, None, None), 2, anchors=anchors), np.random.default_rng(0)
-    state, n, K, same = sampler.init(rng), 12_000, np.zeros(corpus.n_tokens + 1), 0.0
+    state, n, K, same = sampler.init(rng), 10_000, np.zeros(corpus.n_tokens + 1), 0.0
     for _ in range(n):
         state, info = sampler.sweep(rng, state)
         K[info["n_topics"]] += 1/n
@@ -225,23 +224,18 @@ def test_exact_with_concentrations_resampled():
     "Direct assignment redraws beta after a move that was accepted, and gamma given the new tables."
     docs, V, eta = TINY[1][:3]
     mean_alpha, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), (1, 1))
-    trace = run_chain(HDPSplitMerge(DirectSampler(Corpus.from_docs(docs, n_words=V), eta), 3), np.random.default_rng(0), 25_000).trace
-    assert abs(np.bincount(trace["n_topics"].astype(int), minlength=p_K.size)/25_000 - p_K).max() < TOLERANCE
+    trace = run_chain(HDPSplitMerge(DirectSampler(Corpus.from_docs(docs, n_words=V), eta), 3), np.random.default_rng(0), 12_000).trace
+    assert abs(np.bincount(trace["n_topics"].astype(int), minlength=p_K.size)/12_000 - p_K).max() < TOLERANCE
     assert abs(trace["alpha"].mean()/mean_alpha - 1) < 0.05 and abs(trace["gamma"].mean()/mean_gamma - 1) < 0.05
 
 
-MIXTURES = [(categorical, np.array([0, 0, 1, 2, 2, 2]), dict(n_words=3, eta=0.3), lambda x: naive_dp.categorical(x, 0.3, 3)),
-            (normal_inverse_gamma, np.array([[0.0], [0.4], [3.0], [3.5], [-2.0]]), dict(mean=0.5, kappa=0.2, shape=2.0, scale=1.0),
-             lambda x: naive_dp.normal_inverse_gamma(x, 0.5, 0.2, 2.0, 1.0))]
-
-
-@pytest.mark.parametrize("fam, x, prior, log_marginal", MIXTURES)
 @pytest.mark.parametrize("scans", [0, 2])
-def test_dp_mixture_alone(fam, x, prior, log_marginal, scans):
-    exact = naive_dp.posterior(x, log_marginal, 0.6)
+def test_dp_mixture_alone(scans):
+    x, prior = np.array([[0.0], [0.4], [3.0], [3.5], [-2.0]]), dict(mean=0.5, kappa=0.2, shape=2.0)
+    exact = naive_dp.posterior(x, lambda x: naive_dp.normal_inverse_gamma(x, 0.5, 0.2, 2.0, 1.0), 0.6)
 
-    def largest(alpha, n=10_000):
-        base = DPMixtureSampler(fam, x, fam.make_prior(**prior), alpha, None)
+    def largest(alpha, n=8000):
+        base = DPMixtureSampler(normal_inverse_gamma, x, normal_inverse_gamma.make_prior(1, scale=1.0, **prior), alpha, None)
         sampler, state, rng = DPSplitMerge(base, 10, scans=scans), base.state(np.zeros(len(x), int), capacity=2), np.random.default_rng(1)
         K, same = np.zeros(len(x) + 1), 0.0
         for _ in range(n):
@@ -256,7 +250,7 @@ def test_dp_mixture_alone(fam, x, prior, log_marginal, scans):
         return max(abs(K - exact.n_components).max(), abs(same - exact.together).max())
 
     assert largest(0.6) < TOLERANCE
-    assert largest(1.5, 3000) > 2*TOLERANCE
+    assert largest(1.5, 2000) > 2*TOLERANCE
 
 
 # ---------------------------------------------------------------- bookkeeping
@@ -285,7 +279,7 @@ def test_tiny_corpora():
     for docs in ([[0]], [[], [1]], [[0], [1]]):
         trace = run_chain(HDPSplitMerge(FranchiseSampler(Corpus.from_docs(docs, n_words=2)), 5), np.random.default_rng(0), 20).trace
         assert np.isin(trace["splits_proposed"] + trace["merges_proposed"], [0] if sum(map(len, docs)) == 1 else [5]).all()
-    base = DPMixtureSampler(categorical, np.array([0]), categorical.make_prior(2))
+    base = DPMixtureSampler(normal_inverse_gamma, np.zeros((1, 2)), normal_inverse_gamma.make_prior(2))
     assert not run_chain(DPSplitMerge(base, 5), np.random.default_rng(0), 5).trace["splits_proposed"].any()
 
 
@@ -333,7 +327,7 @@ np.savez(sys.argv[1], **short_chain())
 
 
 def short_chain():
-    corpus, _ = make_bars(n_docs=8, doc_len=60, grid=3, random_state=0)
+    corpus, _ = make_bars(n_docs=4, doc_len=30, grid=3, random_state=0)
     chains = [run_chain(HDPSplitMerge(DirectSampler(corpus, 0.1, gamma=3.0), 4, scans=scans), np.random.default_rng(1), 3) for scans in (0, 2)]
     return {f"{i} {name}": value for i, chain in enumerate(chains) for name, value in (("z", chain.state.z), ("gamma", chain.state.gamma))}
 
@@ -343,7 +337,7 @@ def short_chain():
 def test_bars_from_one_topic():
     "Direct assignment stays with a few topics for very long; with one proposal a sweep it has all 20 bars and no other large topic."
     found = {False: [], True: []}
-    for seed in range(4):
+    for seed in range(3):
         corpus, truth = make_bars(n_docs=300, doc_len=100, concentration=2.0, random_state=seed)
         for moves in found:
             base = DirectSampler(corpus, 0.5, init=1)
@@ -351,7 +345,7 @@ def test_bars_from_one_topic():
             phi = (state.n_vk + 0.5)[:, state.n_k > 0.01*corpus.n_tokens]
             cosine = truth.phi @ phi/np.outer(np.linalg.norm(truth.phi, axis=1), np.linalg.norm(phi, axis=0))
             found[moves].append(len({row.argmax() for row in cosine if row.max() > 0.9}))
-    assert max(found[False]) < 15 and sorted(found[True])[1] == 20
+    assert max(found[False]) < 15 and sorted(found[True])[1] == 20      # on two of three seeds at least
 
 
 def test_two_clusters():
@@ -363,6 +357,23 @@ def test_two_clusters():
     alone = run_chain(base, np.random.default_rng(0), 100, state=start).trace["n_components"]
     moved = run_chain(DPSplitMerge(base), np.random.default_rng(0), 100, state=SplitMergeState(start, np.array(0))).trace["n_components"]
     assert alone[-50:].mean() < 1.1 and moved[-50:].mean() > 1.9
+
+
+# ---------------------------------------------------------------- estimators
+
+def test_estimators():
+    "split_merge proposals before every sweep until split_merge_until; a state of such a run is a start for another."
+    corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
+    model = HDP("direct", init=1, split_merge=2, split_merge_until=3, n_iter=5, random_state=0).fit(corpus, callback=lambda _, state: states.append(state))
+    assert (model.trace_["splits_proposed"] + model.trace_["merges_proposed"]).tolist() == [2, 2, 2, 0, 0] and states[-1].alpha == model.alpha_
+    assert "splits_proposed" not in HDP("direct", init=states[-1], n_iter=2, random_state=0).fit(corpus).trace_
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    mixture = DPMixture("normal_inverse_gamma", split_merge=3, n_iter=4, random_state=0).fit(x)
+    assert (mixture.trace_["splits_proposed"] + mixture.trace_["merges_proposed"]).tolist() == [3]*4 and mixture.predict(x).shape == (30,)
+    for name, value in (("split_merge", -1), ("split_merge", 0.5), ("split_merge_until", -1)):
+        for estimator, data in ((HDP(n_iter=2), corpus), (DPMixture("normal_inverse_gamma", n_iter=2), x)):
+            with pytest.raises(ValueError, match=f"^{name}"):
+                estimator.set_params(**{name: value}).fit(data)
 
 
 # ---------------------------------------------------------------- arguments
