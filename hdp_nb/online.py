@@ -8,7 +8,7 @@ __all__ = ['OnlineState', 'first_online_state', 'OnlineOptions', 'fit_trials', '
            'judge_trials', 'delete_change', 'merge_change', 'topic_terms', 'merge_candidates', 'prune', 'update',
            'apply_splits', 'online_step']
 
-# %% ../nbs/16_online.ipynb #2dcd0f4d
+# %% ../nbs/16_online.ipynb #0568c9f2
 import math
 from functools import cache
 from typing import NamedTuple
@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .special import digamma
-from .variational import (Batch, VariationalState, doc_topics, e_step, exp_digamma, first_state, in_threads, make_batch, take, topic_bound,
+from .variational import (Batch, doc_topics, e_step, exp_digamma, first_state, in_threads, make_batch, take, topic_bound,
                                 topic_factors, topic_statistics, update_alpha, update_beta, update_eta, update_gamma)
 
 # %% ../nbs/16_online.ipynb #eb9ce7d9
@@ -288,7 +287,7 @@ def delete_change(state, batch, E, found, k, options, rows):
 # %% ../nbs/16_online.ipynb #8bf89d1a
 @njit(nogil=True)
 def _merge_documents(offsets, rows, counts, active, n_active, n_jk, e_jk, norm, E, Em, alpha, beta, k1, k2, change):
-    "change[j] = what document j's part of the bound gains when k1 and k2 become one, phi and theta added up (audit 35)."
+    "change[j] = what document j's part of the bound gains when k1 and k2 become one, phi and theta added up (O5)."
     w1, w2 = alpha*beta[k1], alpha*beta[k2]
     for j in range(n_active.shape[0]):
         x, y, n1, n2, out = 0.0, 0.0, 0.0, 0.0, 0.0
