@@ -1544,7 +1544,7 @@ class HDPHMM(_Sampled):
         prior, sequences = check_sequences(X, lengths, self.emission, None, **hyper)
         init = np.asarray(self.init) if np.ndim(self.init) else self.init
         sampler = HMMSampler(emission, prior, sequences, self.sampler, self.alpha, self.gamma, self.kappa, self.alpha_prior, self.gamma_prior, self.kappa_prior,
-                             self.eta_prior if self.emission == "categorical" else None, init, self.max_states)
+                             self.eta_prior if self.emission == "categorical" else None, init, _check_int("max_states", self.max_states, 1))
         self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
         chains, best = self._run(sampler, callback, checkpoint)
         self.samples_ = []

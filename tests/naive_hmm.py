@@ -3,6 +3,7 @@
 Nothing here is imported from the package. Sequences are lists of symbols, None where one is missing; steps are numbered through all of them.
 """
 from collections import Counter
+from functools import lru_cache
 from math import comb, exp, factorial, lgamma, log
 
 import numpy as np
@@ -21,11 +22,10 @@ def transitions(z, lengths):
     return counts
 
 
-def stirling(n, memo={0: [1.0]}):
+@lru_cache
+def stirling(n):
     "Unsigned Stirling numbers of the first kind s(n, 0..n)."
-    if n not in memo:
-        memo[n] = polymul(stirling(n - 1), [n - 1, 1]).tolist()
-    return memo[n]
+    return polymul(stirling(n - 1), [n - 1, 1]) if n else np.ones(1)
 
 
 def tables_polynomial(n, alpha, kappa):
