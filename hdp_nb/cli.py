@@ -218,7 +218,7 @@ def _read_json(folder, name):
         raise ValueError(f"{folder / name}: not a whole file of hdp_nb: {error}") from error
 
 # %% ../nbs/24_cli.ipynb #6271a37d
-_MODEL = ("sampler", "eta", "alpha", "gamma", "alpha_prior", "gamma_prior", "n_iter", "burn_in", "thin", "init", "n_chains")
+_MODEL = ("sampler", "eta", "alpha", "gamma", "alpha_prior", "gamma_prior", "eta_prior", "split_merge", "n_iter", "burn_in", "thin", "init", "n_chains")
 _DATA = ("corpus", "format", "vocab", "min_count", "stop_words", "test_size", "seed")
 
 
@@ -490,13 +490,15 @@ def _add_model(m):
     m.add_argument("--eta", type=float, default=0.5, help="Dirichlet parameter of the topics: smaller gives more and sharper ones (%(default)s)")
     m.add_argument("--alpha", type=float, default=1.0, help="concentration of the documents, to begin with (%(default)s)")
     m.add_argument("--gamma", type=float, default=1.0, help="concentration of the corpus, to begin with (%(default)s)")
-    for name in ("alpha", "gamma"):
-        m.add_argument(f"--{name}-prior", type=_prior, default=[1.0, 1.0], metavar="SHAPE,RATE",
-                       help=f"gamma prior of {name}; 'fixed' holds it where it is (1,1)")
+    for name, default in (("alpha", "1,1"), ("gamma", "1,1"), ("eta", "fixed")):
+        m.add_argument(f"--{name}-prior", type=_prior, default=_prior(default), metavar="SHAPE,RATE",
+                       help=f"gamma prior of {name}; 'fixed' holds it where it is ({default})")
 
 
 def _add_sampling(s):
-    s.add_argument("--sampler", default="crf", help="crf: the Chinese restaurant franchise (%(default)s)")
+    s.add_argument("--sampler", default="crf", help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that mix worse; "
+                   "hybrid of the two (%(default)s)")
+    s.add_argument("--split-merge", type=int, default=0, metavar="N", help="proposals to split or merge topics with every sweep (%(default)s)")
     s.add_argument("--n-iter", type=int, default=300, metavar="N", help="sweeps over all tokens (%(default)s)")
     s.add_argument("--burn-in", type=int, metavar="N", help="sweeps before the first that is kept (half of them)")
     s.add_argument("--thin", type=int, default=10, metavar="N", help="keep every N-th after that (%(default)s)")

@@ -96,7 +96,7 @@ def test_every_public_docstring_is_on_a_page(path, tab, site):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     public = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
               and not node.name.startswith("_") and ast.get_docstring(node)}
-    [page] = site.glob(f"[0-9]*_{path.stem}.html")
+    [page] = site.glob(f"[0-8]*_{path.stem}.html")          # 9: an experiment may have the same name, but exports nothing
     tab.goto(page.as_uri())
     assert public <= {found.removeprefix("api.") for found in
                       tab.evaluate("[...document.querySelectorAll('.api [id]')].map(node => node.id)")}
