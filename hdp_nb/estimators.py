@@ -35,7 +35,7 @@ from .tree import TreeSampler, find_nodes
 from .variational import VariationalState, distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take
 
 # %% ../nbs/19_estimators.ipynb #4f9c4af8
-_FORMAT = "hdp_nb model 1"
+_FORMAT = "hdp_nb model 2"
 
 class _Saved(BaseEstimator):
     "save and load for estimators whose results are numbers, strings, arrays, lists of strings, dicts of arrays or kept counts."

@@ -238,7 +238,7 @@ def test_parts_that_do_not_fit_together(bars, fitted):
 def test_a_file_of_another_format_is_refused(fitted, tmp_path):
     fitted.save(tmp_path/"m.npz")
     arrays = load_npz(tmp_path/"m.npz")
-    arrays["meta"] = np.array(arrays["meta"].item().replace("hdp_nb model 1", "hdp_nb model 0"))
+    arrays["meta"] = np.array(arrays["meta"].item().replace("hdp_nb model 2", "hdp_nb model 1"))
     save_npz(tmp_path/"m.npz", arrays)
     with pytest.raises(ValueError, match="hdp_nb model 0"):
         HDP.load(tmp_path/"m.npz")
