@@ -240,7 +240,7 @@ def test_a_file_of_another_format_is_refused(fitted, tmp_path):
     arrays = load_npz(tmp_path/"m.npz")
     arrays["meta"] = np.array(arrays["meta"].item().replace("hdp_nb model 2", "hdp_nb model 1"))
     save_npz(tmp_path/"m.npz", arrays)
-    with pytest.raises(ValueError, match="hdp_nb model 0"):
+    with pytest.raises(ValueError, match="hdp_nb model 1"):
         HDP.load(tmp_path/"m.npz")
 
 
