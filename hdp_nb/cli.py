@@ -45,8 +45,8 @@ def _say(args, message):
 # %% ../nbs/24_cli.ipynb #a1a8ca10
 def _key(settings, corpus):
     "A name for a run: a digest of all that its numbers depend on."
-    digest = hashlib.sha256(json.dumps([settings, corpus.vocab]).encode())
-    for array in (corpus.x, corpus.offsets):
+    digest = hashlib.sha256(json.dumps([settings, corpus.vocab, list(corpus.groups)]).encode())
+    for array in (corpus.x, corpus.offsets, *corpus.groups.values()):
         digest.update(array.tobytes())
     return digest.hexdigest()[:12]
 
@@ -179,7 +179,9 @@ def _against(scores):
 
 # %% ../nbs/24_cli.ipynb #300ae501
 def _write_tables(folder, model, topics):
-    "model.npz, topics.json, topics.csv and trace.csv."
+    "model.npz, topics.json, topics.csv, trace.csv and, of a tree, nodes.csv."
+    if hasattr(model, "nodes_"):
+        _write_nodes(folder / "nodes.csv", model)
     model.save(folder / "model.npz")
     _write_json(folder / "topics.json", topics)
     with open(folder / "topics.csv", "w", encoding="utf-8", newline="") as file:
@@ -189,6 +191,15 @@ def _write_tables(folder, model, topics):
         rows.writerow(["chain", "sweep", *model.traces_])
         for chain, trace in enumerate(zip(*model.traces_.values())):
             rows.writerows([chain, sweep, *values] for sweep, values in enumerate(zip(*trace)) if values[0] == values[0])
+
+
+def _write_nodes(path, model):
+    "A row for every node of a tree: its labels, its concentration, its weight of every topic."
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow([*model.levels_, "concentration", *range(model.n_topics_)])
+        for labels, concentration, weights in zip(model.nodes_, model.concentrations_, model.node_weights_):
+            rows.writerow([*labels, *[""]*(len(model.levels_) - len(labels)), float(concentration), *weights.tolist()])
 
 
 def _write_pictures(folder, model, train, level):
@@ -217,15 +228,35 @@ def _read_json(folder, name):
     except ValueError as error:
         raise ValueError(f"{folder / name}: not a whole file of hdp_nb: {error}") from error
 
-# %% ../nbs/24_cli.ipynb #6271a37d
+# %% ../nbs/24_cli.ipynb #2ab7e13a
 _MODEL = ("sampler", "eta", "alpha", "gamma", "alpha_prior", "gamma_prior", "eta_prior", "split_merge", "n_iter", "burn_in", "thin", "init", "n_chains")
 _DATA = ("corpus", "format", "vocab", "min_count", "stop_words", "test_size", "seed")
+
+
+def _estimator(args):
+    "The model that the arguments ask for: an HDP, or with --levels a TreeHDP, whose levels all begin with alpha and its prior."
+    from hdp_nb.estimators import HDP, TreeHDP
+    settings = {name: getattr(args, name) for name in _MODEL}
+    if args.levels is None:
+        return HDP(**settings)
+    for name, only in (("sampler", "direct"), ("split_merge", 0)):
+        if settings.pop(name) != only:
+            raise ValueError(f"--levels takes --{name.replace('_', '-')} {only} only, got {getattr(args, name)}")
+    alpha, gamma, alpha_prior, gamma_prior = (settings.pop(name) for name in ("alpha", "gamma", "alpha_prior", "gamma_prior"))
+    below = len(args.levels) + 1
+    return TreeHDP(args.levels, [gamma, *[alpha]*below], [gamma_prior, *[alpha_prior]*below], **settings)
+
+
+def _settings(args):
+    "All that has a say in the result."
+    return {name: getattr(args, name) for name in (*_MODEL, "levels", *_DATA)}
 
 
 def _fit(args):
     "`hdp_nb fit`"
     begin, out = time.monotonic(), Path(args.out)
     _check_out(out, args.overwrite)
+    args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
     corpus = _load(args)
     level = _level(corpus, args.group)
     train, test = _split(corpus, args.test_size, args.seed)
@@ -246,12 +277,11 @@ def _fit(args):
 # %% ../nbs/24_cli.ipynb #f4d5dbff
 def _sample(args, train, part, corpus):
     "The model, fitted to `train`, going on from a checkpoint in `part` if there is one of the same run."
-    from hdp_nb.estimators import HDP
-    settings = {name: getattr(args, name) for name in _MODEL + _DATA}
+    settings = _settings(args)
     checkpoint = part / f"chain-{_key([__version__, settings], corpus)}.npz"
     old = any(part.glob(f"{checkpoint.stem}-*.npz"))
     note = threading.Timer(1.0, _say, [args, f"Fitting {train.n_docs:,} documents of {args.corpus}; the first sweep waits for the compiler"])
-    model = HDP(**{name: getattr(args, name) for name in _MODEL}, n_jobs=args.n_jobs, random_state=args.seed, verbose=not args.quiet)
+    model = _estimator(args).set_params(n_jobs=args.n_jobs, random_state=args.seed, verbose=not args.quiet)
     try:
         old or note.start()
         model.fit(train, callback=lambda sweep, state: note.cancel(), checkpoint=checkpoint)
@@ -273,7 +303,7 @@ def _write(args, part, model, corpus, train, test, level):
         "words": train.n_words, "topics": model.n_topics_, "topics_not_tiny": sum(topic["share"] >= _TINY for topic in topics),
         "alpha": model.alpha_, "gamma": model.gamma_, "sweeps": done, "interrupted": sum(done) < args.n_iter*args.n_chains, "samples": len(model.samples_),
         "held_out": test and _scores(model, test, 0.2, args.seed), "group": level,
-        "settings": {name: getattr(args, name) for name in _MODEL + _DATA}}
+        "settings": _settings(args)}
     _write_json(part / "summary.json", summary)
     _write_report(part)
     return summary
@@ -292,6 +322,8 @@ def _print_fit(summary, topics):
     print(f"{summary['topics']} topics after {_sweeps(summary)} over {summary['documents']:,} documents; "
           f"share of the tokens, most probable words:")
     _print_topics(topics)
+    if summary["settings"]["levels"]:
+        print(f"Tree: {' > '.join(['corpus', *summary['settings']['levels'], 'document'])}; nodes.csv has the topics' weights at every node")
     print("Held out: " + (_against(summary["held_out"]) if summary["held_out"] else "nothing"))
 
 # %% ../nbs/24_cli.ipynb #36e328fe
@@ -304,20 +336,21 @@ def _match(corpus, model):
         if corpus.n_words > V:
             raise ValueError(f"CORPUS takes a vocabulary, or word ids below {V} as the model in DIR has them, "
                              f"got {corpus.n_words} words without names to match them by")
-        return Corpus(corpus.x, corpus.offsets, n_words=V), "Words are matched by their ids: the corpus or the model has no vocabulary"
+        return Corpus(corpus.x, corpus.offsets, None, corpus.groups, n_words=V), "Words are matched by their ids: the corpus or the model has no vocabulary"
     ids = {word: v for v, word in enumerate(model.vocabulary_)}
     x = np.array([ids.get(word, -1) for word in corpus.vocab], np.int64)[corpus.x]
     known = x >= 0
     if not known.any():
         raise ValueError(f"CORPUS takes documents with words that the model knows, got none of its {V:,} in {corpus.n_tokens:,} tokens")
     note = f"{(~known).sum():,} of {len(known):,} tokens are words that the model doesn't know; they are left out"
-    return Corpus(x[known], np.append(0, np.cumsum(known))[corpus.offsets], model.vocabulary_), "" if known.all() else note
+    return Corpus(x[known], np.append(0, np.cumsum(known))[corpus.offsets], model.vocabulary_, corpus.groups), "" if known.all() else note
 
 # %% ../nbs/24_cli.ipynb #bcd9e4f8
 def _model(folder):
     "The summary and the model in the folder of a run."
-    from hdp_nb.estimators import HDP
-    return _read_json(folder, "summary.json"), HDP.load(folder / "model.npz")
+    from hdp_nb.estimators import HDP, TreeHDP
+    summary = _read_json(folder, "summary.json")
+    return summary, (TreeHDP if summary["settings"].get("levels") else HDP).load(folder / "model.npz")
 
 
 def _score(args):
@@ -379,6 +412,23 @@ def _topic_table(topics):
     tail = _tail(topics)
     return _table([("topic", "number"), ("share", "number"), "", "most probable words"], rows) + (f"<p class='soft'>{tail}</p>" if tail else "")
 
+# %% ../nbs/24_cli.ipynb #95248fd6
+def _node_table(folder, topics):
+    "The nodes of a tree, as a table; '' if there is none."
+    if not (folder / "nodes.csv").is_file():
+        return ""
+    with open(folder / "nodes.csv", encoding="utf-8", newline="") as file:
+        head, *rows = csv.reader(file)
+    n_levels, lines, weights = len(head) - len(topics) - 1, [], {}
+    for row in rows:
+        path, mine = [label for label in row[:n_levels] if label], list(map(float, row[n_levels + 1:]))
+        above = weights[*path[:-1],] if path else [0.0]*len(mine)
+        weights[*path,] = mine
+        most = sorted(range(len(mine)), key=lambda k: above[k] - mine[k])[:3]
+        lines.append([f"<span style='padding-left: {len(path)}em'>{html.escape(path[-1] if path else 'corpus')}</span>",
+                      (f"{float(row[n_levels]):.3g}", "number"), html.escape("; ".join(" ".join(topics[k]["words"][:3]) for k in most if mine[k] > above[k]))])
+    return "<h2>The tree</h2>\n" + _table(["node", ("concentration", "number"), "topics that it has more of than the node above it"], lines)
+
 # %% ../nbs/24_cli.ipynb #3452ddb1
 def _cards(summary):
     "The numbers that matter, large."
@@ -420,6 +470,7 @@ def _write_report(folder):
          "How much of the tokens of each group every one of the largest topics takes.")}
 <h2>All topics</h2>
 {_topic_table(topics)}
+{_node_table(folder, topics)}
 {_figure(folder, "trace", "The run", "Number of topics and logarithm of the joint probability, sweep by sweep. "
          "A curve that still climbs at its end asks for more sweeps.")}
 <h2>Settings</h2>
@@ -453,6 +504,11 @@ def _count(text):
     return int(text)
 
 
+def _names(text):
+    "Names, separated by commas."
+    return text.split(",")
+
+
 def _init(text):
     "A number of topics, or the name of a way to begin."
     return int(text) if text.lstrip("-").isdigit() else text
@@ -482,13 +538,15 @@ def _add_fit(commands):
     p.add_argument("--top-words", type=_count, default=10, metavar="N", help="words to show of a topic (%(default)s)")
     p.add_argument("--seed", type=int, default=0, help="of all randomness: the same seed gives the same files (%(default)s)")
     p.add_argument("--quiet", action="store_true", help="no progress bar, no notes")
+    p.add_argument("--levels", type=_names, metavar="LEVELS", help="groups within groups: a tree with these levels of the corpus between it and its "
+                   "documents, outermost first, separated by commas (none)")
     _add_model(p.add_argument_group("model"))
     _add_sampling(p.add_argument_group("sampling"))
 
 
 def _add_model(m):
     m.add_argument("--eta", type=float, default=0.5, help="Dirichlet parameter of the topics: smaller gives more and sharper ones (%(default)s)")
-    m.add_argument("--alpha", type=float, default=1.0, help="concentration of the documents, to begin with (%(default)s)")
+    m.add_argument("--alpha", type=float, default=1.0, help="concentration of the documents, and of --levels, to begin with (%(default)s)")
     m.add_argument("--gamma", type=float, default=1.0, help="concentration of the corpus, to begin with (%(default)s)")
     for name, default in (("alpha", "1,1"), ("gamma", "1,1"), ("eta", "fixed")):
         m.add_argument(f"--{name}-prior", type=_prior, default=_prior(default), metavar="SHAPE,RATE",
@@ -496,8 +554,8 @@ def _add_model(m):
 
 
 def _add_sampling(s):
-    s.add_argument("--sampler", default="crf", help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that mix worse; "
-                   "hybrid of the two (%(default)s)")
+    s.add_argument("--sampler", help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that mix worse; "
+                   "hybrid of the two (crf; with --levels direct)")
     s.add_argument("--split-merge", type=int, default=0, metavar="N", help="proposals to split or merge topics with every sweep (%(default)s)")
     s.add_argument("--n-iter", type=int, default=300, metavar="N", help="sweeps over all tokens (%(default)s)")
     s.add_argument("--burn-in", type=int, metavar="N", help="sweeps before the first that is kept (half of them)")
@@ -511,14 +569,15 @@ def _add_sampling(s):
 _FIT = """Fit a hierarchical Dirichlet process topic model; the number of topics is inferred.
 
 Prints the topics and how well they predict documents that were held out, and writes to DIR: model.npz,
-summary.json, topics.json, topics.csv, trace.csv, topics.png, trace.png, shares.png (where there are groups)
-and report.html, one page with all of it.
+summary.json, topics.json, topics.csv, trace.csv, topics.png, trace.png, shares.png (where there are groups),
+nodes.csv (with --levels) and report.html, one page with all of it.
 
 Until everything is complete, the run lives in DIR.part. If it is killed, or stopped by Ctrl-C, the same
 command goes on where it was and gives the same result. Ctrl-C also leaves the results so far there."""
 
 _FIT_EXAMPLES = """examples:
   hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200
+  hdp_nb fit sotu --out results/tree --eta 0.1 --levels period,president
   hdp_nb fit letters.txt --out results/letters --stop-words english --min-count 5
   hdp_nb fit docword.nips.txt.gz --vocab vocab.nips.txt --out results/nips --n-chains 4"""
 

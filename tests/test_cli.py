@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hdp_nb import cli
 from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import HDP
+from hdp_nb.estimators import HDP, TreeHDP
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
 
@@ -100,7 +100,8 @@ def test_defaults_are_those_of_the_estimator():
     params = HDP().get_params()
     for name in cli._MODEL:
         default = getattr(args, name)
-        assert (tuple(default) if isinstance(default, list) else default) == params[name], name
+        if name != "sampler":                         # which depends on --levels
+            assert (tuple(default) if isinstance(default, list) else default) == params[name], name
 
 
 def test_options_reach_the_estimator(run):
@@ -136,6 +137,50 @@ def test_groups(run):
     Corpus(small.x, small.offsets, groups={"all": ["a"] * 60, "each": np.arange(60)}).save("small.npz")     # nothing to compare
     assert run(*FIT, "--quiet", "--overwrite")[0] == 0
     assert not Path("run/shares.png").exists() and json.loads(Path("run/summary.json").read_text())["group"] is None
+
+
+TREE = [*FIT, "--levels", "age,page", "--quiet"]
+
+
+def test_levels_make_a_tree(run):
+    code, out, err = run(*TREE, "--alpha", 2, "--gamma", 3, "--gamma-prior", "fixed", "--alpha-prior", "2,1", "--group", "age")
+    assert (code, err) == (0, "") and "Tree: corpus > age > page > document;" in out
+    model, (train, test) = TreeHDP.load("run/model.npz"), small_corpus().split_docs(0.2, 0)
+    assert (model.levels, model.concentrations, model.concentration_priors) == (["age", "page"], [3, 2, 2, 2], [None, [2, 1], [2, 1], [2, 1]])
+    same = TreeHDP(model.levels, model.concentrations, model.concentration_priors, eta=0.1, n_iter=12, thin=3, random_state=0).fit(train)
+    np.testing.assert_array_equal(same.components_, model.components_)
+    own = document_completion(model, test, random_state=0)                       # each document under its group
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["held_out"]["log_probability"] == own and summary["settings"]["sampler"] == "direct"
+    assert own != document_completion(model, Corpus(test.x, test.offsets, test.vocab), random_state=0)
+    test.save("test.npz")
+    assert f"token: {own:.4f}\n" in run("score", "run", "test.npz")[1]
+    assert run("topics", "run")[0] == 0
+
+    head, *rows = csv.reader(open("run/nodes.csv"))
+    assert head == ["age", "page", "concentration", *map(str, range(model.n_topics_))] and len(rows) == len(model.nodes_)
+    for row, path, concentration, weights in zip(rows, model.nodes_, model.concentrations_, model.node_weights_):
+        assert [label for label in row[:2] if label] == [str(label) for label in path]
+        np.testing.assert_array_equal(np.array(row[2:], float), [concentration, *weights])
+    made = Path("run/report.html").read_text()
+    page = Page(made)
+    assert page.open == [] and "The tree" in page.text and run("report", "run")[0] == 0 and Path("run/report.html").read_text() == made
+    early, root = model.node_weights_[model.node("early")], model.node_weights_[0]
+    assert f"early{model.concentrations_[1]:.3g}{' '.join(model.top_words(3)[np.argmax(early - root)])}" in page.text
+
+
+def test_levels_that_there_are_not(run):
+    before = contents()
+    for more, message in [(["age,year"], "levels must name group columns of the corpus ('age', 'page'), got 'year'"),
+                          ([""], "levels must name group columns of the corpus ('age', 'page'), got ''"),
+                          (["age", "--sampler", "crf"], "--levels takes --sampler direct only, got crf"),
+                          (["age", "--split-merge", 2], "--levels takes --split-merge 0 only, got 2")]:
+        assert run(*FIT, "--quiet", "--levels", *more) == (2, "", f"hdp_nb: error: {message}\n")
+    small = small_corpus()
+    Corpus(small.x, small.offsets).save("flat.npz")
+    code, out, err = run("fit", "flat.npz", "--out", "run", "--quiet", "--levels", "age")
+    assert (code, out, err.count("\n")) == (2, "", 1) and "it has none" in err
+    assert contents() == before | {"flat.npz": Path("flat.npz").read_bytes()} and not Path("run.part").exists()
 
 
 def test_an_existing_folder(run):
@@ -193,7 +238,11 @@ def test_another_run_does_not_take_a_checkpoint_for_its_own(run, monkeypatch):
     small_corpus()[1:].save("small.npz")              # other data under the same name
     with pytest.raises(ZeroDivisionError):
         run(*FIT, "--quiet")
-    assert len(list(Path("run.part").glob("chain-*-0.npz"))) == 4
+    small = small_corpus()
+    Corpus(small.x, small.offsets, small.vocab, small.groups | {"age": ["early"] * 60}).save("small.npz")        # other groups
+    with pytest.raises(ZeroDivisionError):
+        run(*FIT, "--quiet")
+    assert len(list(Path("run.part").glob("chain-*-0.npz"))) == 5
 
 
 def test_topics(run):
