@@ -25,8 +25,8 @@ from .corpus import Corpus, as_corpus, as_rng, _check_positive
 from .direct import DirectSampler, HybridSampler, LDASampler
 from .dp import DPMixtureSampler, check_gamma_prior, point_partition
 from .franchise import FranchiseSampler, TopicCounts, fold_in, predictive_topics, token_probabilities
-from .hmm import (HMMSampler, StateCounts, SymbolPrior, check_sequences, decode, hmm_emission, log_predictive, mean_chain, mean_emissions,
-                        sample_chain)
+from .hmm import (GroupedHMMSampler, HMMSampler, StateCounts, SymbolPrior, check_groups, check_sequences, decode, hmm_emission, in_group,
+                        log_predictive, mean_chain, mean_emissions, sample_chain, take_sequences)
 from .likelihood import likelihoods
 from .nested import NestedCounts, NestedSampler, log_in_clusters, memberships, nested_predictive, topic_proportions
 from .online import OnlineOptions, OnlineState, first_online_state, online_step
@@ -1450,6 +1450,9 @@ class HDPHMM(_Sampled):
     kappa : float >= 0
         Extra weight of staying in a state (Fox et al. 2008): where it begins, or for good if its prior is None.
     kappa_prior : (shape, rate) or None
+    gamma_group : float > 0
+        Where `fit` is told of groups of sequences: concentration of their weights around the global ones; where it begins, or for good if its prior is None.
+    gamma_group_prior : (shape, rate) or None
     prior : dict or None
         Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood has; those not given are set from X.
     max_states : int
@@ -1473,16 +1476,22 @@ class HDPHMM(_Sampled):
     n_states_ : int
         States in use in the sample that is shown. Their posterior is in `trace_["n_states"]`.
     startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
-        Posterior mean transitions between these states; rows sum to 1.
+        Posterior mean transitions between these states; rows sum to 1. With groups of sequences both have an axis of groups in front.
+    weights_ : float array, shape (n_states_ + 1,)
+        Global weights of these states; the last is that of all states not in use.
+    groups_ : array of labels, or None
+        Groups of the fit, sorted: the order in which the other attributes have them.
+    group_weights_ : float array, shape (n_groups, n_states_ + 1), or None
+        Weights of the states in every group.
     emissions_ : dict of arrays
         Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or as `expected` of the likelihood has them.
     labels_ : int array, shape (N,)
         State of every step of the fit, 0 the one with the most steps.
     alpha_, gamma_, kappa_ : float
-        Of the same sample.
+        Of the same sample; so is gamma_group_, None without groups.
     trace_, traces_ : dict
-        Name to an array with one value per sweep, burn-in included: n_states, log_joint (of observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa or eta
-        where there is one. Of the chain that is shown, and of all.
+        Name to an array with one value per sweep, burn-in included: n_states, log_joint (of observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa, eta or
+        gamma_group where there is one. Of the chain that is shown, and of all.
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its states in the order `order_`.
     prior_ : dict
@@ -1493,7 +1502,7 @@ class HDPHMM(_Sampled):
     _counts = StateCounts
 
     def __init__(self, sampler="direct", emission="categorical", gamma=1.0, alpha=1.0, eta=0.5, gamma_prior=(1, 1), alpha_prior=(1, 1), eta_prior=None,
-                 n_symbols=None, kappa=0.0, kappa_prior=None, prior=None, max_states=50, n_iter=1000, burn_in=None, thin=10, init=20, n_chains=1,
+                 n_symbols=None, kappa=0.0, kappa_prior=None, gamma_group=1.0, gamma_group_prior=(1, 1), prior=None, max_states=50, n_iter=1000, burn_in=None, thin=10, init=20, n_chains=1,
                  n_jobs=None, random_state=None, verbose=False):
         self.sampler = sampler
         self.emission = emission
@@ -1506,6 +1515,8 @@ class HDPHMM(_Sampled):
         self.n_symbols = n_symbols
         self.kappa = kappa
         self.kappa_prior = kappa_prior
+        self.gamma_group = gamma_group
+        self.gamma_group_prior = gamma_group_prior
         self.prior = prior
         self.max_states = max_states
         self.n_iter = n_iter
@@ -1517,7 +1528,7 @@ class HDPHMM(_Sampled):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, lengths=None, callback=None, checkpoint=None):
+    def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
         """Fit to one or more sequences.
 
         Parameters
@@ -1530,6 +1541,8 @@ class HDPHMM(_Sampled):
             Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every step, `state.alpha`, `state.gamma` and `state.kappa` are current values.
         checkpoint : path, optional
             File to write the chains to as they run, and to go on from if it exists.
+        groups : optional, one label (string or whole number) per sequence; or a group column of the Corpus
+            Sequences of different groups have transitions of their own between states that all groups share (a master DP over their HDP-HMMs).
 
         Returns
         -------
@@ -1542,18 +1555,29 @@ class HDPHMM(_Sampled):
         """
         emission, hyper = hmm_emission(self.emission), self._hyper()
         prior, sequences = check_sequences(X, lengths, self.emission, None, **hyper)
-        init = np.asarray(self.init) if np.ndim(self.init) else self.init
-        sampler = HMMSampler(emission, prior, sequences, self.sampler, self.alpha, self.gamma, self.kappa, self.alpha_prior, self.gamma_prior, self.kappa_prior,
-                             self.eta_prior if self.emission == "categorical" else None, init, _check_int("max_states", self.max_states, 1))
+        init, back = np.asarray(self.init) if np.ndim(self.init) else self.init, None
+        _check_positive(gamma_group=self.gamma_group)
+        self.groups_, first, kind, options = None, (), HMMSampler, {}
+        if groups is not None:
+            self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
+            sequences, steps = take_sequences(sequences, np.argsort(group, kind="stable"))      # the sampler has each group in one piece
+            back = np.argsort(steps)
+            init = init[steps] if np.shape(init) == steps.shape else init
+            first, kind = (np.searchsorted(np.sort(group), np.arange(len(self.groups_) + 1)),), GroupedHMMSampler
+            options = {"gamma_group": self.gamma_group, "gamma_group_prior": self.gamma_group_prior}
+        sampler = kind(emission, prior, sequences, *first, self.sampler, self.alpha, self.gamma, self.kappa, self.alpha_prior, self.gamma_prior, self.kappa_prior,
+                       self.eta_prior if self.emission == "categorical" else None, init, _check_int("max_states", self.max_states, 1), **options)
         self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
-        chains, best = self._run(sampler, callback, checkpoint)
+        in_order = callback if callback is None or back is None else lambda sweep, state: callback(sweep, state._replace(z=state.z[back]))
+        chains, best = self._run(sampler, in_order, checkpoint)
         self.samples_ = []
         for i, chain in enumerate(chains):
             last_is_kept = chain.samples and (chain.n_done - 1 - self.burn_in_) % self.thin == 0
             self.samples_ += chain.samples + [sampler.snapshot(chain.state)]*(not last_is_kept)
             if i == best:
                 self.best_ = len(self.samples_) - 1
-        self._show(emission, prior, self.samples_[self.best_], chains[best].state.z)
+        z = chains[best].state.z
+        self._show(emission, prior, self.samples_[self.best_], z if back is None else z[back])
         return self
 
     def _hyper(self):
@@ -1574,38 +1598,63 @@ class HDPHMM(_Sampled):
         "Transitions and parameters of one sample; z are the states of the fit in the same sample."
         self.order_ = np.argsort(-counts.n_k, kind="stable")
         self.n_states_, self.alpha_, self.gamma_, self.kappa_ = len(counts.n_k), float(counts.alpha), float(counts.gamma), float(counts.kappa)
-        startprob, transmat = mean_chain(counts)
-        self.startprob_, self.transmat_ = startprob[self.order_], transmat[np.ix_(self.order_, self.order_)]
+        self.gamma_group_ = None if self.groups_ is None else float(self.trace_["gamma_group"][-1])
+        by_weight = np.append(self.order_, self.n_states_)
+        weights = counts.beta[..., by_weight]
+        self.weights_, self.group_weights_ = (weights, None) if self.groups_ is None else (weights[0], weights[1:])
+        chains = [mean_chain(counts)] if self.groups_ is None else [mean_chain(in_group(counts, g)) for g in range(len(self.groups_))]
+        startprob, transmat = (a[0] if self.groups_ is None else np.array(a) for a in zip(*chains))
+        self.startprob_, self.transmat_ = startprob[..., self.order_], transmat[..., self.order_[:, None], self.order_]
         self.emissions_ = {name: a[self.order_] for name, a in mean_emissions(emission, prior, counts).items()}
         self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
 
-    def _sequences(self, X, lengths):
-        "The emission, its prior, and new sequences."
+    def _parts(self, X, lengths, groups):
+        "The emission, its prior, the number of steps; and of each group (numbers of its sequences, its steps, its Sequences, its samples)."
         check_is_fitted(self)
         emission = hmm_emission(self.emission)
         kind = SymbolPrior if self.emission == "categorical" else type(likelihoods[emission.name].make_prior())
         prior = kind(**{name: a if a.ndim else a.item() for name, a in self.prior_.items()})
-        return emission, prior, check_sequences(X, lengths, self.emission, prior)[1]
+        sequences = check_sequences(X, lengths, self.emission, prior)[1]
+        n = len(sequences.offsets) - 1
+        if (groups is None) != (self.groups_ is None):
+            raise ValueError(f"groups must be {'None, as in the fit' if self.groups_ is None else 'given for every sequence, as in the fit'}, got {groups!r}")
+        if groups is None:
+            return emission, prior, len(sequences.marks), [(slice(None), slice(None), sequences, self.samples_)]
+        group, parts = check_groups(groups, X, n, self.groups_)[1], []
+        for g in np.unique(group):
+            which = np.flatnonzero(group == g)
+            part, steps = take_sequences(sequences, which)
+            parts.append((which, steps, part, [in_group(sample, g) for sample in self.samples_]))
+        return emission, prior, len(sequences.marks), parts
 
-    def score_samples(self, X, lengths=None):
+    def score_samples(self, X, lengths=None, groups=None):
         """Log probability (density) of every sequence, averaged over the kept samples.
+
+        Parameters
+        ----------
+        X, lengths : as for `fit`
+        groups : as for `fit`, if that had groups; among those
 
         Returns
         -------
         float array, one number per sequence
         """
-        emission, prior, sequences = self._sequences(X, lengths)
-        return log_predictive(emission, prior, self.samples_, sequences)
+        emission, prior, _, parts = self._parts(X, lengths, groups)
+        out = np.empty(sum(len(part.offsets) - 1 for _, _, part, _ in parts))
+        for which, _, part, samples in parts:
+            out[which] = log_predictive(emission, prior, samples, part)
+        return out
 
-    def score(self, X, lengths=None):
+    def score(self, X, lengths=None, groups=None):
         "Log probability of all sequences, the sum of `score_samples`, as in hmmlearn; divide by the number of steps to compare."
-        return float(self.score_samples(X, lengths).sum())
+        return float(self.score_samples(X, lengths, groups).sum())
 
-    def predict(self, X, lengths=None, method="viterbi"):
+    def predict(self, X, lengths=None, method="viterbi", groups=None):
         """States of new sequences, numbered as in `transmat_`.
 
         Parameters
         ----------
+        X, lengths, groups : as for `score_samples`
         method : "viterbi" or "posterior"
             The most probable sequence of states, or the most probable state of each step.
 
@@ -1616,11 +1665,14 @@ class HDPHMM(_Sampled):
         if method not in ("viterbi", "posterior"):
             raise ValueError(f"method must be 'viterbi' or 'posterior', got {method!r}")
         if method == "posterior":
-            return self.predict_proba(X, lengths).argmax(axis=1)
-        emission, prior, sequences = self._sequences(X, lengths)
-        return np.argsort(self.order_)[decode(emission, prior, self.samples_[self.best_], sequences, "viterbi")]
+            return self.predict_proba(X, lengths, groups).argmax(axis=1)
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out = np.empty(N, np.int64)
+        for _, steps, part, samples in parts:
+            out[steps] = np.argsort(self.order_)[decode(emission, prior, samples[self.best_], part, "viterbi")]
+        return out
 
-    def predict_proba(self, X, lengths=None):
+    def predict_proba(self, X, lengths=None, groups=None):
         """Posterior probabilities of the states of `transmat_` for every step.
 
         Returns
@@ -1628,11 +1680,14 @@ class HDPHMM(_Sampled):
         float array, shape (N, n_states_)
             Rows sum to 1.
         """
-        emission, prior, sequences = self._sequences(X, lengths)
-        return decode(emission, prior, self.samples_[self.best_], sequences, "posterior")[:, self.order_]
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out = np.empty((N, self.n_states_))
+        for _, steps, part, samples in parts:
+            out[steps] = decode(emission, prior, samples[self.best_], part, "posterior")[:, self.order_]
+        return out
 
-    def sample(self, n_samples=1, random_state=None):
-        """Draw a sequence from the chain that is shown, with the mean parameters.
+    def sample(self, n_samples=1, random_state=None, group=None):
+        """Draw a sequence from the chain that is shown, with the mean parameters; with groups, from that of the group with this label.
 
         Returns
         -------
@@ -1640,4 +1695,8 @@ class HDPHMM(_Sampled):
         states : int array, shape (n_samples,)
         """
         check_is_fitted(self)
-        return sample_chain(as_rng(random_state), self.startprob_, self.transmat_, self.emissions_, _check_int("n_samples", n_samples, 1))
+        labels = [None] if self.groups_ is None else self.groups_.tolist()
+        if group not in labels:
+            raise ValueError(f"group must be one of {', '.join(map(repr, labels))}, got {group!r}")
+        g = () if group is None else labels.index(group)
+        return sample_chain(as_rng(random_state), self.startprob_[g], self.transmat_[g], self.emissions_, _check_int("n_samples", n_samples, 1))

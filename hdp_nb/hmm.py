@@ -4,12 +4,15 @@
 
 # %% auto #0
 __all__ = ['symbols', 'HMMPrior', 'HMMState', 'Emission', 'SymbolPrior', 'SymbolStats', 'make_emission', 'Scratch', 'new_scratch',
-           'make_direct', 'make_compact', 'ask_oracle', 'resample_rows', 'resample_weights', 'make_direct_sweep',
-           'log_transitions', 'make_log_emissions', 'make_recount', 'grow_state', 'Sequences', 'mark_steps', 'Chain',
-           'new_chain', 'make_ffbs', 'make_draw_chain', 'make_extend', 'make_beam_sweep', 'resample_finite_weights',
-           'make_weak_sweep', 'StateCounts', 'HMMSampler', 'hmm_emission', 'check_sequences', 'predictive_rows',
-           'sampled_rows', 'make_forward', 'forward_backward', 'forward_table', 'viterbi', 'make_fit', 'sample_stats',
-           'log_predictive', 'mean_chain', 'decode', 'mean_emissions', 'sample_chain', 'FiniteHMM', 'count_symbols']
+           'Master', 'no_master', 'open_state', 'close_state', 'make_direct', 'make_compact', 'ask_oracle',
+           'resample_rows', 'resample_weights', 'make_direct_sweep', 'log_transitions', 'make_log_emissions',
+           'make_recount', 'grow_state', 'Sequences', 'mark_steps', 'Chain', 'new_chain', 'make_ffbs',
+           'make_draw_chain', 'make_extend', 'make_blocked', 'make_beam_sweep', 'resample_finite_weights',
+           'make_weak_sweep', 'StateCounts', 'HMMSampler', 'hmm_emission', 'check_sequences', 'check_groups',
+           'take_sequences', 'predictive_rows', 'sampled_rows', 'make_forward', 'forward_backward', 'forward_table',
+           'viterbi', 'make_fit', 'sample_stats', 'log_predictive', 'mean_chain', 'decode', 'mean_emissions',
+           'sample_chain', 'GroupState', 'one_group', 'number_groups', 'resample_group_weights', 'GroupedHMMSampler',
+           'in_group', 'FiniteHMM', 'count_symbols']
 
 # %% ../nbs/18_hmm.ipynb #6e07a22a
 import math
@@ -27,6 +30,7 @@ from .dp import check_gamma_prior, resample_concentration
 from .franchise import pick, resample_eta
 from .likelihood import Likelihood, grow_stats, likelihoods
 from .special import antoniak, log_rising, sample_dirichlet, sample_log_dirichlet, sample_sticks
+from .tree import count_upward
 
 # %% ../nbs/18_hmm.ipynb #6f1d61f0
 class HMMPrior(NamedTuple):
@@ -245,6 +249,46 @@ def new_scratch(capacity):
     "Scratch for a capacity that is a multiple of 4."
     return Scratch(*(np.ones(capacity) for _ in range(6)))
 
+# %% ../nbs/18_hmm.ipynb #26e13ddd
+class Master(NamedTuple):
+    "The weights above and beside those of the HDP-HMM at work, where several hang under a master; of shape (0, 0) and (0,) where there is only one."
+    beta: np.ndarray     # (groups + 1, capacity) the master's first
+    beta_u: np.ndarray   # (groups + 1,)
+    conc: np.ndarray     # () concentration of the groups' weights around the master's
+    row: np.ndarray      # () whose steps are moved
+
+def no_master():
+    "For an HDP-HMM on its own."
+    return Master(np.zeros((0, 0)), np.zeros(0), np.ones(()), np.zeros((), np.int64))
+
+@njit(nogil=True)
+def open_state(rng, beta, beta_u, gamma, master, k, chosen):
+    "State k, empty so far, takes a piece of what is left of the stick. With a master: at all its rows; `chosen` if a step of the group at work asked for it."
+    log_keep = math.log(1.0 - rng.random())/gamma
+    if master.beta.shape[0] == 0:
+        beta[k] = -beta_u[()]*math.expm1(log_keep)
+        beta_u[()] *= math.exp(log_keep)
+        return
+    above, pair = master.beta, np.empty(2)
+    above[0, k] = -master.beta_u[0]*math.expm1(log_keep)
+    master.beta_u[0] *= math.exp(log_keep)
+    for s in range(1, above.shape[0]):
+        pair[0] = max(master.conc[()]*above[0, k] + (chosen and s == master.row[()]), 1e-290)
+        pair[1] = max(master.conc[()]*master.beta_u[0], 1e-290)
+        sample_dirichlet(rng, pair, pair)
+        above[s, k] = max(master.beta_u[s]*pair[0], 1e-300)
+        master.beta_u[s] = max(master.beta_u[s]*pair[1], 1e-300)
+
+@njit(nogil=True)
+def close_state(beta, beta_u, master, k):
+    "State k has lost its last step: its weight goes back to what is left, with a master at all its rows."
+    if master.beta.shape[0] == 0:
+        beta_u[()] += beta[k]
+        beta[k] = 0.0
+    for s in range(master.beta.shape[0]):
+        master.beta_u[s] += master.beta[s, k]
+        master.beta[s, k] = 0.0
+
 # %% ../nbs/18_hmm.ipynb #5b0bab26
 @njit(nogil=True)
 def _first_free(n_k, k):
@@ -279,23 +323,25 @@ def _weigh_after(p, ab, n_ab, a, fit):
 # %% ../nbs/18_hmm.ipynb #93bbcb59
 @lru_cache(maxsize=None)
 def make_direct(emission):
-    """The jitted `direct(rng, state, scratch, prior, data, marks, start)`: a Gibbs step for the state of every time step from `start` on.
+    """The jitted `direct(rng, state, scratch, master, prior, data, marks, start)`: a Gibbs step for the state of every time step from `start` on.
 
     Returns the number of steps, or the step before which it stopped for lack of an empty slot.
     """
     add, remove, weigh = emission.add, emission.remove, emission.weigh
 
     @njit(nogil=True)
-    def direct(rng, state, scratch, prior, data, marks, start):
+    def direct(rng, state, scratch, master, prior, data, marks, start):
         z, n_ab, n_ba, n_a, n_k, beta, stats = state.z, state.n_ab, state.n_ba, state.n_a, state.n_k, state.beta, state.stats
         ab, row, f, ones, partial = scratch.ab, scratch.row, scratch.f, scratch.ones, scratch.partial
-        alpha, gamma, kappa, beta_u = state.alpha[()], state.gamma[()], state.kappa[()], state.beta_u[()]
-        capacity, conc, free, b = n_k.shape[0], alpha + kappa, _derive(state, ab, row), 0
-        size = min(capacity, 4*(max(free, state.K[()])//4 + 1))
+        alpha, gamma, kappa, beta_u = state.alpha[()], state.gamma[()], state.kappa[()], state.beta_u
+        capacity, conc, free, b, high = n_k.shape[0], alpha + kappa, _derive(state, ab, row), 0, 0
+        for k in range(capacity):
+            if n_k[k] > 0:
+                high = k
+        size = min(capacity, 4*(max(free, high)//4 + 1))
         p = scratch.p[:size]
         for t in range(start, z.shape[0]):
             if free == capacity:
-                state.beta_u[()] = beta_u
                 return t
             k, mark = z[t], marks[t]
             first, last = mark & _FIRST != 0, mark & _LAST != 0
@@ -315,10 +361,10 @@ def make_direct(emission):
             if mark & _MISSING == 0:
                 remove(stats, k, data, t)
             if n_k[k] == 0:                                   # nobody is left in k: its weight goes back
-                beta_u += beta[k]
-                beta[k] = ab[k] = ab[free] = 0.0
+                close_state(beta, beta_u, master, k)
+                ab[k] = ab[free] = 0.0
                 free = min(free, k)
-                ab[free] = max(alpha*beta_u, 1e-100)
+                ab[free] = max(alpha*beta_u[()], 1e-100)
             fit = ones
             if mark & _MISSING == 0:
                 weigh(prior, stats, data, t, size, f)
@@ -336,16 +382,14 @@ def make_direct(emission):
                 if a != b and kappa > 0.0:
                     p[b] = (ab[b] + n_ab[a, b])*(to_b + kappa + n_ba[b, b])*row[b]*fit[b]
             k = pick(rng, p, partial)
-            if k == free:                                     # a new state takes a piece of the stick that is left
-                log_keep = math.log(1.0 - rng.random())/gamma
-                beta[k] = -beta_u*math.expm1(log_keep)
-                beta_u *= math.exp(log_keep)
+            if k == free:
+                open_state(rng, beta, beta_u, gamma, master, k, True)
                 ab[k] = max(alpha*beta[k], 1e-100)
             n_k[k] += 1
             if k == free:
                 free = _first_free(n_k, free + 1)
                 if free < capacity:
-                    ab[free] = max(alpha*beta_u, 1e-100)
+                    ab[free] = max(alpha*beta_u[()], 1e-100)
                     if free >= size:
                         size += 4
                         p = scratch.p[:size]
@@ -362,7 +406,6 @@ def make_direct(emission):
                 n_ba[b, k] += 1
                 n_a[k] += 1
                 row[k] = 1.0/(conc + n_a[k])
-        state.beta_u[()] = beta_u
         return z.shape[0]
 
     return direct
@@ -447,24 +490,25 @@ def _minus_log_beta(rng, a, b):
     return math.log1p(math.exp(log_y - log_x)) if log_y - log_x < 700.0 else log_y - log_x
 
 @njit(nogil=True)
-def resample_rows(rng, state, prior, m, sticky):
-    "alpha and kappa given the oracle's tables m and the sticky ones."
-    n_a, start = state.n_a, state.n_a.shape[0] - 1
-    if prior.kappa_shape == 0.0 and state.kappa[()] == 0.0:
+def resample_rows(rng, n_a, alpha, kappa, prior, m, sticky):
+    "alpha and kappa given the oracle's tables m and the sticky ones; `n_a` (groups, capacity + 1) are the transitions out of each row."
+    start = n_a.shape[1] - 1
+    if prior.kappa_shape == 0.0 and kappa[()] == 0.0:
         if prior.alpha_shape > 0.0:
-            state.alpha[()] = resample_concentration(rng, state.alpha[()], n_a, m, prior.alpha_shape, prior.alpha_rate)
+            alpha[()] = resample_concentration(rng, alpha[()], n_a.reshape(-1), m, prior.alpha_shape, prior.alpha_rate)
         return
     alpha_rate, kappa_rate = prior.alpha_rate, prior.kappa_rate
-    for a in range(start + 1):
-        if n_a[a] > 0:
-            w = _minus_log_beta(rng, state.alpha[()] + (state.kappa[()] if a < start else 0.0), float(n_a[a]))
-            alpha_rate += w
-            if a < start:
-                kappa_rate += w
+    for g in range(n_a.shape[0]):
+        for a in range(start + 1):
+            if n_a[g, a] > 0:
+                w = _minus_log_beta(rng, alpha[()] + (kappa[()] if a < start else 0.0), float(n_a[g, a]))
+                alpha_rate += w
+                if a < start:
+                    kappa_rate += w
     if prior.alpha_shape > 0.0:
-        state.alpha[()] = max(rng.standard_gamma(prior.alpha_shape + m)/alpha_rate, 1e-100)
+        alpha[()] = max(rng.standard_gamma(prior.alpha_shape + m)/alpha_rate, 1e-100)
     if prior.kappa_shape > 0.0:
-        state.kappa[()] = max(rng.standard_gamma(prior.kappa_shape + sticky)/kappa_rate, 1e-100)
+        kappa[()] = max(rng.standard_gamma(prior.kappa_shape + sticky)/kappa_rate, 1e-100)
 
 # %% ../nbs/18_hmm.ipynb #e5e61a7a
 @njit(nogil=True)
@@ -482,16 +526,16 @@ def resample_weights(rng, state, prior):
     for k in range(beta.shape[0]):
         beta[k] = w[k] if k < K else 0.0
     state.beta_u[()] = w[K]
-    resample_rows(rng, state, prior, m, sticky)
+    resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
 
 @lru_cache(maxsize=None)
 def make_direct_sweep(emission):
-    "The jitted whole sweep `(rng, state, scratch, prior, hyper, data, marks, start)`; returns as `make_direct`'s."
+    "The jitted whole sweep `(rng, state, scratch, label, master, prior, hyper, data, marks, start)` without a master; returns as `make_direct`'s."
     direct, compact, learn = make_direct(emission), make_compact(emission), emission.learn
 
     @njit(nogil=True)
-    def sweep(rng, state, scratch, label, prior, hyper, data, marks, start):
-        stop = direct(rng, state, scratch, prior, data, marks, start)
+    def sweep(rng, state, scratch, label, master, prior, hyper, data, marks, start):
+        stop = direct(rng, state, scratch, master, prior, data, marks, start)
         if stop == state.z.shape[0]:
             compact(state, label)
             resample_weights(rng, state, hyper)
@@ -532,22 +576,27 @@ def make_log_emissions(emission):
 # %% ../nbs/18_hmm.ipynb #a4adb8d9
 @lru_cache(maxsize=None)
 def make_recount(emission):
-    "The jitted `recount(state, data, marks)`: fill all counts of a state from its z."
+    """The jitted `recount(state, data, marks, first)`: fill all counts of a state from its z.
+
+    Steps and emissions of the states may be shared with others: `first` empties them before, the others add theirs.
+    """
     add, clear = emission.add, emission.clear
 
     @njit(nogil=True)
-    def recount(state, data, marks):
+    def recount(state, data, marks, first):
         z, n_ab, n_ba, n_a, n_k = state.z, state.n_ab, state.n_ba, state.n_a, state.n_k
         capacity = n_k.shape[0]
-        n_ab[:], n_ba[:], n_a[:], n_k[:] = 0, 0, 0, 0
-        clear(state.stats)
+        n_ab[:], n_ba[:], n_a[:] = 0, 0, 0
+        if first:
+            n_k[:] = 0
+            clear(state.stats)
         for t in range(z.shape[0]):
-            k, first = z[t], marks[t] & _FIRST != 0
-            a = capacity if first else z[t - 1]
+            k, start = z[t], marks[t] & _FIRST != 0
+            a = capacity if start else z[t - 1]
             n_ab[a, k] += 1
             n_a[a] += 1
             n_k[k] += 1
-            if not first:
+            if not start:
                 n_ba[k, a] += 1
             if marks[t] & _MISSING == 0:
                 add(state.stats, k, data, t)
@@ -561,13 +610,13 @@ def _pad(a, shape):
     return out
 
 def grow_state(emission, prior, state, capacity):
-    "The same state with room for more states."
-    n_ab, old = np.zeros((capacity + 1, capacity), np.int32), state.n_k.size
-    n_ab[:old, :old], n_ab[-1, :old] = state.n_ab[:-1], state.n_ab[-1]
-    n_a = _pad(state.n_a[:-1], capacity + 1)
-    n_a[-1] = state.n_a[-1]
-    return state._replace(n_ab=n_ab, n_a=n_a, n_ba=_pad(state.n_ba, (capacity, capacity)), stats=emission.grow(prior, state.stats, capacity),
-                          **{name: _pad(getattr(state, name), capacity) for name in ("n_k", "m_k", "beta")})
+    "The same state with room for more states. Transitions and weights may have axes before those of the states."
+    n_ab, old, wide = np.zeros((*state.n_ab.shape[:-2], capacity + 1, capacity), np.int32), state.n_k.size, lambda a: _pad(a, (*a.shape[:-1], capacity))
+    n_ab[..., :old, :old], n_ab[..., -1, :old] = state.n_ab[..., :-1, :], state.n_ab[..., -1, :]
+    n_a = _pad(state.n_a[..., :-1], (*state.n_a.shape[:-1], capacity + 1))
+    n_a[..., -1] = state.n_a[..., -1]
+    return state._replace(n_ab=n_ab, n_a=n_a, n_ba=_pad(state.n_ba, n_ab[..., 1:, :].shape), stats=emission.grow(prior, state.stats, capacity),
+                          **{name: wide(getattr(state, name)) for name in ("n_k", "m_k", "beta")})
 
 # %% ../nbs/18_hmm.ipynb #4edc8149
 class Sequences(NamedTuple):
@@ -742,14 +791,14 @@ def make_draw_chain(emission):
 # %% ../nbs/18_hmm.ipynb #30e837f3
 @lru_cache(maxsize=None)
 def make_extend(emission):
-    """The jitted `extend(rng, state, chain, prior)`: break sticks until every row's rest is below the smallest slice.
+    """The jitted `extend(rng, state, chain, master, prior)`: break sticks until every row's rest is below the smallest slice.
 
     Returns False when it needs a larger capacity; called again, it goes on.
     """
     draw = emission.draw
 
     @njit(nogil=True)
-    def extend(rng, state, chain, prior):
+    def extend(rng, state, chain, master, prior):
         beta, capacity, pair = state.beta, state.beta.shape[0], np.empty(2)
         while True:
             K, high = state.K[()], 0.0
@@ -759,9 +808,7 @@ def make_extend(emission):
                 return True
             if K == capacity:
                 return False
-            log_keep = math.log(1.0 - rng.random())/state.gamma[()]
-            beta[K] = -state.beta_u[()]*math.expm1(log_keep)
-            state.beta_u[()] *= math.exp(log_keep)
+            open_state(rng, beta, state.beta_u, state.gamma[()], master, K, False)
             for a in range(capacity + 1):
                 if a < K or a == capacity:              # every row's rest is broken in the same proportion, give or take
                     pair[0], pair[1] = max(state.alpha[()]*beta[K], 1e-290), state.alpha[()]*state.beta_u[()]
@@ -808,24 +855,38 @@ def _turn_and_sort(chain):
             gap //= 3
 
 @lru_cache(maxsize=None)
-def make_beam_sweep(emission):
-    """The jitted whole sweep of the beam sampler, `(rng, state, chain, label, prior, hyper, data, marks, offsets, go_on)`.
+def make_blocked(emission):
+    """The jitted `blocked(rng, state, chain, master, prior, data, marks, offsets, go_on)`: new states for all steps, of the beam if the chain has slices.
 
     Returns False where it needs a larger capacity, to be called again with go_on=True.
     """
     draw_chain, extend, ffbs = make_draw_chain(emission), make_extend(emission), make_ffbs(emission)
-    recount, compact, learn = make_recount(emission), make_compact(emission), emission.learn
 
     @njit(nogil=True)
-    def sweep(rng, state, chain, label, prior, hyper, data, marks, offsets, go_on):
+    def blocked(rng, state, chain, master, prior, data, marks, offsets, go_on):
         if not go_on:
             draw_chain(rng, state, chain, prior)
-            _draw_slices(rng, state, chain, marks)
-        if not extend(rng, state, chain, prior):
-            return False
+        if chain.u.shape[0] > 0:
+            if not go_on:
+                _draw_slices(rng, state, chain, marks)
+            if not extend(rng, state, chain, master, prior):
+                return False
         _turn_and_sort(chain)
         ffbs(rng, state.z, state.K[()], chain, prior, data, marks, offsets)
-        recount(state, data, marks)
+        return True
+
+    return blocked
+
+@lru_cache(maxsize=None)
+def make_beam_sweep(emission):
+    "The jitted whole sweep of the beam sampler, `(rng, state, chain, label, master, prior, hyper, data, marks, offsets, go_on)`; as `make_blocked`'s."
+    blocked, recount, compact, learn = make_blocked(emission), make_recount(emission), make_compact(emission), emission.learn
+
+    @njit(nogil=True)
+    def sweep(rng, state, chain, label, master, prior, hyper, data, marks, offsets, go_on):
+        if not blocked(rng, state, chain, master, prior, data, marks, offsets, go_on):
+            return False
+        recount(state, data, marks, True)
         compact(state, label)
         resample_weights(rng, state, hyper)
         if hyper.eta_shape > 0.0:
@@ -850,19 +911,17 @@ def resample_finite_weights(rng, state, prior):
     sample_dirichlet(rng, w, w)
     for k in range(L):
         state.beta[k] = w[k]
-    resample_rows(rng, state, prior, m, sticky)
+    resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
 
 @lru_cache(maxsize=None)
 def make_weak_sweep(emission):
-    "The jitted whole sweep on the weak limit, `(rng, state, chain, prior, hyper, data, marks, offsets)`."
-    draw_chain, ffbs, recount, learn = make_draw_chain(emission), make_ffbs(emission), make_recount(emission), emission.learn
+    "The jitted whole sweep on the weak limit, `(rng, state, chain, master, prior, hyper, data, marks, offsets)`."
+    blocked, recount, learn = make_blocked(emission), make_recount(emission), emission.learn
 
     @njit(nogil=True)
-    def sweep(rng, state, chain, prior, hyper, data, marks, offsets):
-        draw_chain(rng, state, chain, prior)
-        _turn_and_sort(chain)
-        ffbs(rng, state.z, state.K[()], chain, prior, data, marks, offsets)
-        recount(state, data, marks)
+    def sweep(rng, state, chain, master, prior, hyper, data, marks, offsets):
+        blocked(rng, state, chain, master, prior, data, marks, offsets, False)
+        recount(state, data, marks, True)
         resample_finite_weights(rng, state, hyper)
         if hyper.eta_shape > 0.0:
             learn(rng, state.stats, hyper.eta_shape, hyper.eta_rate)
@@ -871,9 +930,9 @@ def make_weak_sweep(emission):
 
 # %% ../nbs/18_hmm.ipynb #6c8cabf2
 class StateCounts(NamedTuple):
-    "What is kept of a state: K states in use, and the sums of their emissions."
+    "What is kept of a state: K states in use, and the sums of their emissions. With groups, `n_ab` and `beta` have an axis of groups in front."
     n_ab: np.ndarray    # (K + 1, K) transitions, the last row those from the start
-    beta: np.ndarray    # (K + 1,) global weights, the last that of all states not in use
+    beta: np.ndarray    # (K + 1,) global weights, the last that of all states not in use; with groups (groups + 1, K + 1), the master's first
     n_k: np.ndarray     # (K,) steps in each state
     alpha: np.ndarray   # ()
     gamma: np.ndarray   # ()
@@ -942,7 +1001,7 @@ class HMMSampler:
         out = HMMState(z.astype(np.int32), np.zeros((capacity + 1, capacity), np.int32), np.zeros((capacity, capacity), np.int32), ints(capacity + 1),
                        ints(capacity), ints(capacity), np.zeros(capacity), np.array(0.0), np.array(K), number(alpha, self.alpha),
                        number(gamma, self.gamma), number(kappa, self.kappa), self.emission.init(self.prior, capacity))
-        make_recount(self.emission)(out, self.sequences.data, self.sequences.marks)
+        make_recount(self.emission)(out, self.sequences.data, self.sequences.marks, True)
         out.beta_u[()] = 0.0 if weak else float(out.gamma)/(K + float(out.gamma))
         out.beta[:K] = (1 - out.beta_u)/max(K, 1)
         return out
@@ -961,17 +1020,17 @@ class HMMSampler:
             stop, kernel = 0, make_direct_sweep(self.emission)
             while True:
                 capacity = state.n_k.size
-                stop = kernel(rng, state, new_scratch(capacity), np.zeros(capacity, np.int64), self.prior, self.hyper, data, marks, stop)
+                stop = kernel(rng, state, new_scratch(capacity), np.zeros(capacity, np.int64), no_master(), self.prior, self.hyper, data, marks, stop)
                 if stop == len(marks):
                     return state
                 state = grow_state(self.emission, self.prior, state, capacity + 4*(1 + capacity//8))
         longest, slices = int(np.diff(offsets).max(initial=0)), len(marks)*(self.method == "beam")
         chain = new_chain(self.emission, self.prior, state.n_k.size, longest, slices)
         if self.method == "weak_limit":
-            make_weak_sweep(self.emission)(rng, state, chain, self.prior, self.hyper, data, marks, offsets)
+            make_weak_sweep(self.emission)(rng, state, chain, no_master(), self.prior, self.hyper, data, marks, offsets)
             return state
         go_on, kernel = False, make_beam_sweep(self.emission)
-        while not kernel(rng, state, chain, np.zeros(state.n_k.size, np.int64), self.prior, self.hyper, data, marks, offsets, go_on):
+        while not kernel(rng, state, chain, np.zeros(state.n_k.size, np.int64), no_master(), self.prior, self.hyper, data, marks, offsets, go_on):
             go_on, capacity = True, state.n_k.size + 4*(1 + state.n_k.size//8)
             state = grow_state(self.emission, self.prior, state, capacity)
             chain = _grow_chain(chain, new_chain(self.emission, self.prior, capacity, longest, slices))
@@ -981,7 +1040,7 @@ class HMMSampler:
         "One sweep over all steps and hyperparameters; (state, info for the trace)."
         state = self._sweep(rng, state)
         emissions = make_log_emissions(self.emission)(self.prior, state.stats, int(state.K))
-        info = {"n_states": int((state.n_k > 0).sum()), "log_joint": emissions + log_transitions(state), "log_likelihood": emissions,
+        info = {"n_states": int((state.n_k > 0).sum()), "log_joint": emissions + self._log_transitions(state), "log_likelihood": emissions,
                 "alpha": float(state.alpha), "gamma": float(state.gamma)}
         if self.kappa > 0:
             info["kappa"] = float(state.kappa)
@@ -989,12 +1048,15 @@ class HMMSampler:
             info["eta"] = float(state.stats.eta)
         return state, info
 
+    def _log_transitions(self, state):
+        return log_transitions(state)
+
     def snapshot(self, state):
         "What predictions need: a `StateCounts`."
         used = np.flatnonzero(state.n_k)
-        rest = state.beta_u + np.delete(state.beta, used).sum()
+        rest, rows = state.beta_u + np.delete(state.beta, used, axis=-1).sum(axis=-1), np.append(used, state.n_k.size)
         stats = [a.copy() if a.ndim == 0 else a[:, used] if self.emission is symbols and a.ndim == 2 else a[used] for a in state.stats[:3]]
-        return StateCounts(state.n_ab[np.ix_(np.append(used, state.n_k.size), used)], np.append(state.beta[used], rest), state.n_k[used],
+        return StateCounts(state.n_ab[..., rows[:, None], used], np.append(state.beta[..., used], rest[..., None], axis=-1), state.n_k[used],
                            state.alpha.copy(), state.gamma.copy(), state.kappa.copy(), *stats)
 
 def _grow_chain(old, new):
@@ -1083,6 +1145,48 @@ def check_sequences(X, lengths, emission, prior, n_symbols=None, eta=0.5, **hype
     filled = X.copy()
     filled[missing] = 0.0 if len(seen) == 0 else seen[0]
     return prior, Sequences(fam.check_data(filled, prior), *marks_of())
+
+# %% ../nbs/18_hmm.ipynb #88f48a4f
+def check_groups(groups, X, n, known=None):
+    """Groups of sequences.
+
+    Parameters
+    ----------
+    groups : one label (whole number or string) per sequence; or, where X is a Corpus, the name of one of its group columns
+    X : what holds the sequences
+    n : int
+        How many there are.
+    known : array of labels, if only these are legal
+
+    Returns
+    -------
+    labels : array, sorted
+    group : int array (n,)
+        Number of the label of each sequence.
+    """
+    if isinstance(groups, str):
+        columns = X.groups if isinstance(X, Corpus) else {}
+        if groups not in columns:
+            raise ValueError(f"groups must be one label per sequence or a group column of the corpus ({', '.join(columns) or 'none here'}), got {groups!r}")
+        groups = columns[groups]
+    labels = np.asarray(groups)
+    if labels.dtype.hasobject and all(isinstance(label, str) for label in labels.flat):
+        labels = labels.astype(str)
+    if labels.shape != (n,) or labels.dtype.kind not in "iuU":
+        raise ValueError(f"groups must be one whole number or string for each of the {n} sequences, got {labels.dtype} of shape {labels.shape}")
+    if known is None:
+        return np.unique(labels, return_inverse=True)
+    number = {label: g for g, label in enumerate(known.tolist())}
+    for label in labels.tolist():
+        if label not in number:
+            raise ValueError(f"groups must be among those of the fit ({', '.join(map(repr, number))}), got {label!r}")
+    return known, np.array([number[label] for label in labels.tolist()], np.int64)
+
+def take_sequences(sequences, which):
+    "The sequences with these numbers, in this order, and which steps they have."
+    data, marks, offsets = sequences
+    steps = np.concatenate([np.zeros(0, np.int64), *(np.arange(offsets[i], offsets[i + 1]) for i in which)])
+    return Sequences(data[steps], marks[steps], np.concatenate([[0], np.cumsum(np.diff(offsets)[which])])), steps
 
 # %% ../nbs/18_hmm.ipynb #86c54c05
 def _round_up(n):
@@ -1363,6 +1467,146 @@ def sample_chain(rng, startprob, transmat, emissions, n):
     if "covariance" in emissions:
         return np.array([rng.multivariate_normal(emissions["mean"][k], emissions["covariance"][k]) for k in z]), z
     return rng.normal(emissions["mean"][z], np.sqrt(emissions["variance"][z])), z
+
+# %% ../nbs/18_hmm.ipynb #7c593416
+class GroupState(NamedTuple):
+    "As `HMMState`, for several groups: transitions and weights have an axis of groups in front. Row 0 of `m_k`, `beta` and `beta_u` is the master's."
+    z: np.ndarray           # (N,)
+    n_ab: np.ndarray        # (groups, capacity + 1, capacity)
+    n_ba: np.ndarray        # (groups, capacity, capacity)
+    n_a: np.ndarray         # (groups, capacity + 1)
+    n_k: np.ndarray         # (capacity,) steps in each state, in all groups
+    m_k: np.ndarray         # (groups + 1, capacity)
+    beta: np.ndarray        # (groups + 1, capacity)
+    beta_u: np.ndarray      # (groups + 1,)
+    K: np.ndarray           # ()
+    alpha: np.ndarray       # ()
+    gamma: np.ndarray       # () concentration of the master's weights
+    gamma_group: np.ndarray # () of the groups' weights around the master's
+    kappa: np.ndarray       # ()
+    stats: NamedTuple
+
+def one_group(state, first, end, g):
+    "Group g, with the steps first..end-1, as an `HMMState` that looks into the same arrays."
+    return HMMState(state.z[first:end], state.n_ab[g], state.n_ba[g], state.n_a[g], state.n_k, state.m_k[g + 1], state.beta[g + 1], state.beta_u[g + 1, ...],
+                    state.K, state.alpha, state.gamma, state.kappa, state.stats)
+
+def number_groups(emission, state):
+    "Number the states in use 0..K-1 again; weights of the others go back to what is left."
+    used, K = np.flatnonzero(state.n_k), np.count_nonzero(state.n_k)
+    state.beta_u[:] += np.delete(state.beta, used, axis=1).sum(axis=1)
+    for k, old in enumerate(used):
+        if k < old:
+            emission.move(state.stats, old, k)
+    state.z[:] = np.searchsorted(used, state.z)
+    for a in (state.n_ab, state.n_ab[:, :-1].swapaxes(1, 2), state.n_ba, state.n_ba.swapaxes(1, 2), state.n_a[:, :-1], state.n_k, state.m_k, state.beta):
+        a[..., :K], a[..., K:] = a[..., used], 0
+    state.K[()] = K
+
+# %% ../nbs/18_hmm.ipynb #ee61d8fb
+def resample_group_weights(rng, state, hyper, group_prior, finite):
+    "(H12): tables of all groups and of the master, concentrations, and the weights of the master and of all groups."
+    G, K, m_k = len(state.n_a), int(state.K), state.m_k
+    sticky, m_k[0], tables = sum(ask_oracle(rng, one_group(state, 0, 0, g)) for g in range(G)), 0, np.zeros(G + 1, np.int64)
+    parent, conc = np.repeat([-1, 0], [1, G]), np.full(G + 1, float(state.gamma_group))
+    count_upward(rng, m_k, state.beta, parent, conc, tables)
+    top = sum(antoniak(rng, m, state.gamma/K) for m in m_k[0, :K]) if finite else K
+    if hyper.gamma_shape > 0:
+        state.gamma[()] = resample_concentration(rng, float(state.gamma), m_k[:1].sum(axis=1), top, hyper.gamma_shape, hyper.gamma_rate)
+    if group_prior[0] > 0:
+        state.gamma_group[()] = resample_concentration(rng, float(state.gamma_group), m_k[1:].sum(axis=1), tables[1:].sum(), *group_prior)
+    shapes = np.append(m_k[0, :K] + state.gamma/K*finite, 0.0 if finite else state.gamma)
+    for s in range(G + 1):
+        if s > 0:
+            shapes = np.append(m_k[s, :K], 0) + state.gamma_group*above
+        weights = np.where(shapes > 0, np.maximum(shapes, 1e-290), 0.0)
+        sample_dirichlet(rng, weights, weights)
+        above = np.maximum(weights, 1e-300) if s == 0 else above
+        state.beta[s, :K], state.beta_u[s] = np.maximum(weights[:K], 1e-300), 0.0 if finite else max(weights[K], 1e-300)
+    resample_rows(rng, state.n_a, state.alpha, state.kappa, hyper, int(m_k[1:].sum()), sticky)
+
+# %% ../nbs/18_hmm.ipynb #3cbf531d
+class GroupedHMMSampler(HMMSampler):
+    """Gibbs sampling for several HDP-HMMs under a master Dirichlet process, one for each group of sequences; they share the states.
+
+    Parameters
+    ----------
+    first : int array (groups + 1,)
+        Group g has the sequences first[g], ..., first[g + 1] - 1.
+    gamma_group : float
+        Concentration of the groups' weights around the master's, whose own is gamma: where it begins, or for good if its prior is None.
+    gamma_group_prior : (shape, rate) or None
+    emission, prior, sequences, method, alpha, ... : as for `HMMSampler`
+    """
+    def __init__(self, emission, prior, sequences, first, *args, gamma_group=1.0, gamma_group_prior=(1, 1), **options):
+        super().__init__(emission, prior, sequences, *args, **options)
+        _check_positive(gamma_group=gamma_group)
+        self.gamma_group, self.group_prior = float(gamma_group), check_gamma_prior("gamma_group_prior", gamma_group_prior)
+        (data, marks, offsets), self.first = sequences, np.asarray(first)
+        self.bounds = offsets[self.first]
+        self.parts = [Sequences(data[offsets[i]:offsets[j]], marks[offsets[i]:offsets[j]], offsets[i:j + 1] - offsets[i])
+                      for i, j in zip(self.first[:-1], self.first[1:])]
+
+    def params(self):
+        "What identifies model and data in a checkpoint."
+        return {**super().params(), "first": self.first, "gamma_group": self.gamma_group, "gamma_group_prior": np.array(self.group_prior)}
+
+    def state(self, z, alpha=None, gamma=None, kappa=None):
+        "The state with these labels; see `HMMSampler.state`."
+        one, G = super().state(z, alpha, gamma, kappa), len(self.parts)
+        each = lambda a, n: np.repeat(a[None], n, axis=0)
+        arrays = {name: each(getattr(one, name), G) for name in ("n_ab", "n_ba", "n_a")} | {name: each(getattr(one, name), G + 1) for name in ("m_k", "beta", "beta_u")}
+        out = GroupState(**(one._asdict() | arrays), gamma_group=np.array(self.gamma_group))
+        self._recount(out)
+        return out
+
+    def _view(self, state, g):
+        return one_group(state, self.bounds[g], self.bounds[g + 1], g)
+
+    def _recount(self, state):
+        for g, (data, marks, _) in enumerate(self.parts):
+            make_recount(self.emission)(self._view(state, g), data, marks, g == 0)
+
+    def _move(self, rng, state, g):
+        "New states for the steps of group g; returns the state, whose arrays may have grown."
+        (data, marks, offsets), done, chain = self.parts[g], 0, None
+        while True:
+            capacity = state.n_k.size
+            view, master = self._view(state, g), Master(state.beta, state.beta_u, state.gamma_group, np.array(g + 1))
+            if self.method == "direct":
+                done = make_direct(self.emission)(rng, view, new_scratch(capacity), master, self.prior, data, marks, done)
+                if done == len(marks):
+                    return state
+            else:
+                new = new_chain(self.emission, self.prior, capacity, int(np.diff(offsets).max(initial=0)), len(marks)*(self.method == "beam"))
+                go_on, chain = chain is not None, new if chain is None else _grow_chain(chain, new)
+                if make_blocked(self.emission)(rng, view, chain, master, self.prior, data, marks, offsets, go_on):
+                    self._recount(state)
+                    return state
+            state = grow_state(self.emission, self.prior, state, capacity + 4*(1 + capacity//8))
+
+    def _sweep(self, rng, state):
+        for g in range(len(self.parts)):
+            if len(self.parts[g].marks):
+                state = self._move(rng, state, g)
+                if self.method == "beam" or self.method == "direct" and g == len(self.parts) - 1:
+                    number_groups(self.emission, state)
+        resample_group_weights(rng, state, self.hyper, self.group_prior, self.method == "weak_limit")
+        if self.hyper.eta_shape > 0:
+            self.emission.learn(rng, state.stats, self.hyper.eta_shape, self.hyper.eta_rate)
+        return state
+
+    def sweep(self, rng, state):
+        "One sweep over all steps and hyperparameters; (state, info for the trace)."
+        state, info = super().sweep(rng, state)
+        return state, {**info, "gamma_group": float(state.gamma_group)}
+
+    def _log_transitions(self, state):
+        return sum(log_transitions(self._view(state, g)) for g in range(len(self.parts)))
+
+def in_group(sample, g):
+    "The HDP-HMM of group g in a kept sample: a `StateCounts` without the axis of groups."
+    return sample._replace(n_ab=sample.n_ab[g], beta=sample.beta[g + 1])
 
 # %% ../nbs/18_hmm.ipynb #0458b488
 class FiniteHMM(BaseEstimator):

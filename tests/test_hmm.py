@@ -41,7 +41,7 @@ _direct = make_direct_sweep(symbols)
 @njit
 def _collect(rng, state, scratch, label, prior, hyper, data, marks, n, p_K, same, means):
     for _ in range(n):
-        if _direct(rng, state, scratch, label, prior, hyper, data, marks, 0) < marks.size:
+        if _direct(rng, state, scratch, label, hmm.no_master(), prior, hyper, data, marks, 0) < marks.size:
             raise RuntimeError("more states than steps")
         p_K[state.K[()]] += 1/n
         means[0] += state.alpha[()]/n
