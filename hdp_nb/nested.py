@@ -20,7 +20,6 @@ from scipy.special import logsumexp
 from .chain import _check_int
 from .corpus import Corpus, as_corpus, as_rng, _check_positive
 from .dp import check_gamma_prior
-from .franchise import pick
 from .special import log_rising, sample_dirichlet, sample_log_categorical
 
 # %% ../nbs/17_nested.ipynb #8e329e2b
@@ -52,6 +51,7 @@ class NestedState(NamedTuple):
 class NestedData(NamedTuple):
     "The corpus as the kernels want it."
     x: np.ndarray           # (N,) words
+    words: np.ndarray       # those that occur
     offsets: np.ndarray     # (J + 1,)
     doc: np.ndarray         # (N,) document of every token
     by_word: np.ndarray     # (N,) tokens in order of their words
@@ -67,7 +67,10 @@ class NestedScratch(NamedTuple):
     n_s: np.ndarray         # (K + 1,) tokens of a measure
     side: np.ndarray        # (K, 2) local and global tokens of a cluster's documents
     m_k: np.ndarray         # (K,) documents
-    theta: np.ndarray       # (K + 1, V, L) weight times topic
+    top: np.ndarray         # (K + 1,) topics top..L-1 are empty
+    offered: np.ndarray     # (K + 1,) topics that documents may take in this sweep: all L, or those in use
+    lean: np.ndarray        # (K + 1,) 1 for the latter
+    theta: np.ndarray       # (K + 1, V, L) weight times topic, of those offered
     mix: np.ndarray         # (V, K) log sum over topics, of the clusters in use or open
     mix_0: np.ndarray       # (V,) sum over the global topics
     eps: np.ndarray         # (K,)
@@ -76,21 +79,32 @@ class NestedScratch(NamedTuple):
     coef: np.ndarray        # (K + 1, L) what of (8') does not depend on the word
     w: np.ndarray           # (L,)
     total: np.ndarray       # (L,)
-    p: np.ndarray           # (a multiple of 4,)
-    partial: np.ndarray
+    p: np.ndarray           # (2 L,)
+    own: np.ndarray         # (L,) tokens of one document in the topics of its cluster
     kept: np.ndarray        # (tokens of the most frequent word,) their topics before a flip
     S: np.ndarray           # (2,) words that local and global topics can have
     change: np.ndarray      # (2, 2) log f of a side's topics with one word less, one more, minus now
 
-# %% ../nbs/17_nested.ipynb #a9765e3e
+# %% ../nbs/17_nested.ipynb #bfad3876
 @njit(nogil=True)
-def _count(z, c, q, x, doc, n, n_l, side, m_k, S):
-    "Fill the counts, which must be 0."
+def _count(z, c, q, x, doc, n, n_l, side, m_k, S, top):
+    "Number topics anew, those in use first, and fill the counts, which must be 0."
     L = n_l.shape[1]
     for k in c:
         m_k[k] += 1
+    for t in z:
+        n_l[t//L, t % L] = 1
+    label = np.empty_like(n_l)
+    for s in range(n_l.shape[0]):
+        top[s] = 0
+        for l in range(L):
+            label[s, l] = top[s]
+            top[s] += n_l[s, l]
+            n_l[s, l] = 0
     for i in range(x.shape[0]):
-        s, l = z[i]//L, z[i] % L
+        s = z[i]//L
+        l = label[s, z[i] % L]
+        z[i] = s*L + l
         n[s, x[i], l] += 1
         n_l[s, l] += 1
         side[c[doc[i]], 1 if s == 0 else 0] += 1
@@ -98,17 +112,30 @@ def _count(z, c, q, x, doc, n, n_l, side, m_k, S):
         S[LOCAL] += q[v] != GLOBAL
         S[GLOBAL] += q[v] != LOCAL
 
+@njit(nogil=True)
+def _pick(rng, p, R, total):
+    "Draw an index below R with probability proportional to p; total is the sum."
+    u, last = rng.random()*total, 0
+    for r in range(R):
+        if p[r] > 0.0:
+            last = r                          # rounding may leave u a hair too large: then the last possible one
+            if u < p[r]:
+                break
+            u -= p[r]
+    return last
+
 # %% ../nbs/17_nested.ipynb #1b703b7d
 @njit(nogil=True)
-def _draw_topics(rng, q, side, S, conc, eta, n, n_l, theta, w, total):
-    "Weights (9-10) and topics (11-12) of one measure: theta[v, l] becomes their product."
-    V, L = n.shape
+def _draw_topics(rng, words, q, side, S, conc, eta, n, n_l, R, theta, w, total):
+    "Weights (9-10) and topics (11-12) of one measure: theta[v, l] becomes their product for l < R."
+    L, absent = n_l.shape[0], S
     for l in range(L):
         w[l], total[l] = conc/L + n_l[l], 0.0
     sample_dirichlet(rng, w, w)
-    for v in range(V):
+    for v in words:
         if q[v] == side or q[v] == BOTH:
-            for l in range(L):
+            absent -= 1
+            for l in range(R):
                 if eta == 0.5 and n[v, l] == 0:
                     g = rng.standard_normal()
                     g *= 0.5*g
@@ -116,16 +143,17 @@ def _draw_topics(rng, q, side, S, conc, eta, n, n_l, theta, w, total):
                     g = rng.standard_gamma(eta + n[v, l])
                 theta[v, l] = g
                 total[l] += g
-    for l in range(L):
+    for l in range(R):
+        if absent > 0:
+            total[l] += rng.standard_gamma(eta*absent)
         left = rng.integers(0, S) if total[l] == 0.0 else -1
         w[l] /= total[l] if left < 0 else 1.0
-        for v in range(V):
-            if left >= 0 and (q[v] == side or q[v] == BOTH):
-                theta[v, l] = 1.0 if left == 0 else 0.0
-                left = left - 1 if left > 0 else V
-    for v in range(V):
-        for l in range(L):
-            theta[v, l] *= w[l]
+        for v in words:
+            if q[v] == side or q[v] == BOTH:
+                if left >= 0:
+                    theta[v, l] = 1.0 if left == 0 else 0.0
+                    left = left - 1 if left > 0 else S
+                theta[v, l] *= w[l]
 
 # %% ../nbs/17_nested.ipynb #040647bc
 @njit(nogil=True)
@@ -137,26 +165,36 @@ def _draw_epsilon(rng, a, b, kind, shared, side, eps):
         eps[k] = 0.0 if kind == LOCAL else one if shared else rng.beta(a + side[k, 1], b + side[k, 0])
 
 @njit(nogil=True)
-def _sum_topics(q, side, theta, eps, mix_0, mix):
+def _sum_topics(words, q, side, theta, R, eps, mix_0, mix):
     "mix[v] = log of a word's probability in a cluster, as far as it depends on the cluster; side GLOBAL: mix_0, no logarithm."
-    for v in range(q.shape[0]):
+    for v in words:
         if q[v] == side or q[v] == BOTH:
             total = 0.0
-            for l in range(theta.shape[1]):
+            for l in range(R):
                 total += theta[v, l]
             if side == GLOBAL:
                 mix_0[v] = total
             else:
-                mix[v] = math.log(total) if q[v] == LOCAL else math.log(eps*mix_0[v] + (1.0 - eps)*total)
+                total = total if q[v] == LOCAL else eps*mix_0[v] + (1.0 - eps)*total
+                mix[v] = math.log(total) if total > 0.0 else -np.inf
 
-# %% ../nbs/17_nested.ipynb #34488822
+# %% ../nbs/17_nested.ipynb #af87649b
 @njit(nogil=True)
-def _weigh(q, indices, counts, first, end, m_k, eps, active, mix, log_w, new):
-    "log_w[a] = log p(c_j = active[a], words of document j) up to a constant, j itself in no cluster; new: weight of an empty one."
-    K, n_local, n_global = m_k.shape[0], 0, 0
+def _log_size(m, new, lean, p_open):
+    "log p(c_j = k, what k offers) up to a constant, for a cluster with m documents besides j; new is gamma/K (N2)."
+    if m == 0:
+        return math.log(new/p_open)
+    if lean:
+        return math.log((m + new)*m*m/(m*m - 1.0))
+    return math.log((m + new)*m/(m + 1.0))
+
+@njit(nogil=True)
+def _weigh(q, indices, counts, first, end, m_k, eps, active, lean, mix, log_w, new, p_open):
+    "log_w[a] = log p(c_j = active[a], words of document j) up to a constant, j itself in no cluster."
+    n_local, n_global = 0, 0
     for a in range(log_w.shape[0]):
-        m = m_k[active[a]]
-        log_w[a] = math.log(m + new[0]) if m > 0 else math.log(new[1])
+        k = active[a]
+        log_w[a] = _log_size(m_k[k], new, lean[k + 1], p_open)
     for r in range(first, end):
         v, n = indices[r], counts[r]
         if q[v] == GLOBAL:
@@ -172,40 +210,68 @@ def _weigh(q, indices, counts, first, end, m_k, eps, active, mix, log_w, new):
             log_w[a] += n_local*math.log1p(-eps[active[a]])
 
 @njit(nogil=True)
-def _redraw(rng, q_v, theta, v, k, eps, p, partial):
-    "A token's topic in cluster k (8)."
-    L, both = theta.shape[2], q_v == BOTH
-    for l in range(L):
-        p[l] = theta[k + 1, v, l]*(1.0 - eps if both else 1.0)
-        if both:
-            p[L + l] = eps*theta[0, v, l]
-    l = pick(rng, p, partial)
-    return (k + 1)*L + l if l < L else l - L
+def _redraw(rng, q_v, theta, v, k, R, eps, p):
+    "A token's topic in cluster k, which offers R (8)."
+    L, total = theta.shape[2], 0.0
+    for l in range(R):
+        p[l] = theta[k + 1, v, l]*(1.0 - eps if q_v == BOTH else 1.0)
+        total += p[l]
+    for l in range(L if q_v == BOTH else 0):
+        p[R + l] = eps*theta[0, v, l]
+        total += p[R + l]
+    l = _pick(rng, p, R + L if q_v == BOTH else R, total)
+    return (k + 1)*L + l if l < R else l - R
 
-# %% ../nbs/17_nested.ipynb #de934e60
+# %% ../nbs/17_nested.ipynb #80ead52d
 @njit(nogil=True)
-def _sweep_clusters(rng, state, data, scratch, prior):
-    "Draw epsilon, weights and topics; then c_j with z_j summed out, and topics for the documents that move."
-    z, c, q, x, offsets = state.z, state.c, state.q, data.x, data.offsets
-    n, n_l, side, m_k, eps, theta, S = scratch.n, scratch.n_l, scratch.side, scratch.m_k, scratch.eps, scratch.theta, scratch.S
-    active, mix, mix_0, w, total, p, partial = scratch.active, scratch.mix, scratch.mix_0, scratch.w, scratch.total, scratch.p, scratch.partial
-    K, L, new = m_k.shape[0], n_l.shape[1], state.conc_cluster[()]/m_k.shape[0]
-    weights = (new, new/prior.p_open)
-    _draw_epsilon(rng, prior.conc_global, prior.conc_local, prior.kind, prior.shared, side, eps)
-    A = 0
-    for s in range(0 if prior.kind != LOCAL else 1, K + 1):
-        if s > 0 and m_k[s - 1] == 0 and rng.random() > prior.p_open:
+def _must_stay(z, first, end, L, m, n_l, own):
+    "Would a lean cluster of m documents lose a topic, or become a single document, if this document left?"
+    stay = m == 2
+    for i in range(first, end):
+        if z[i] >= L:
+            own[z[i] % L] += 1
+    for i in range(first, end):
+        if z[i] >= L:
+            stay |= own[z[i] % L] == n_l[z[i] % L]
+    for i in range(first, end):
+        own[z[i] % L] = 0
+    return stay
+
+@njit(nogil=True)
+def _open_clusters(rng, state, data, scratch, prior):
+    "Draw epsilon, and weights and topics of what is offered to documents in this sweep; the number of clusters that are."
+    q, words, n, n_l, theta, S = state.q, data.words, scratch.n, scratch.n_l, scratch.theta, scratch.S
+    top, offered, m_k, eps, active, A = scratch.top, scratch.offered, scratch.m_k, scratch.eps, scratch.active, 0
+    _draw_epsilon(rng, prior.conc_global, prior.conc_local, prior.kind, prior.shared, scratch.side, eps)
+    for s in range(0 if prior.kind == BOTH else 1, n_l.shape[0]):
+        m = m_k[s - 1] if s > 0 else 1
+        full = rng.random()*m < 1.0 if m > 0 else rng.random() < prior.p_open
+        if m == 0 and not full:
             continue
+        offered[s], scratch.lean[s] = (n_l.shape[1], 0) if full else (top[s], 1)
         which, conc = (GLOBAL, prior.conc_global) if s == 0 else (LOCAL, prior.conc_local)
-        _draw_topics(rng, q, which, S[which], conc, prior.eta, n[s], n_l[s], theta[s], w, total)
-        _sum_topics(q, which, theta[s], eps[s - 1], mix_0, mix[:, A])
+        _draw_topics(rng, words, q, which, S[which], conc, prior.eta, n[s], n_l[s], offered[s], theta[s], scratch.w, scratch.total)
+        _sum_topics(words, q, which, theta[s], offered[s], eps[s - 1], scratch.mix_0, scratch.mix[:, A])
         if s > 0:
             active[A] = s - 1
             A += 1
+    return A
+
+# %% ../nbs/17_nested.ipynb #b7e2fb57
+@njit(nogil=True)
+def _sweep_clusters(rng, state, data, scratch, prior):
+    "Weights and topics; then c_j with z_j summed out, and topics for the documents that move."
+    z, c, q, x, offsets = state.z, state.c, state.q, data.x, data.offsets
+    n, n_l, side, m_k, eps, theta, offered = scratch.n, scratch.n_l, scratch.side, scratch.m_k, scratch.eps, scratch.theta, scratch.offered
+    active, mix, p, top, L = scratch.active, scratch.mix, scratch.p, scratch.top, n_l.shape[1]
+    A = _open_clusters(rng, state, data, scratch, prior)
     for j in range(c.shape[0]):
         old = c[j]
+        if scratch.lean[old + 1] and _must_stay(z, offsets[j], offsets[j + 1], L, m_k[old], n_l[old + 1], scratch.own):
+            continue
         m_k[old] -= 1
-        _weigh(q, data.indices, data.counts, data.indptr[j], data.indptr[j + 1], m_k, eps, active, mix, scratch.log_w[:A], weights)
+        _weigh(q, data.indices, data.counts, data.indptr[j], data.indptr[j + 1], m_k, eps, active, scratch.lean, mix,
+               scratch.log_w[:A], state.conc_cluster[()]/m_k.shape[0], prior.p_open)
         k = active[sample_log_categorical(rng, scratch.log_w[:A])]
         m_k[k] += 1
         c[j] = k
@@ -214,10 +280,15 @@ def _sweep_clusters(rng, state, data, scratch, prior):
             if q[x[i]] != GLOBAL:
                 n[z[i]//L, x[i], z[i] % L] -= 1
                 n_l[z[i]//L, z[i] % L] -= 1
-                z[i] = _redraw(rng, q[x[i]], theta, x[i], k, eps[k], p, partial)
+                z[i] = _redraw(rng, q[x[i]], theta, x[i], k, offered[k + 1], eps[k], p)
                 n[z[i]//L, x[i], z[i] % L] += 1
                 n_l[z[i]//L, z[i] % L] += 1
             side[k, 1 if z[i] < L else 0] += 1
+    for s in range(n_l.shape[0]):
+        top[s] = 0
+        for l in range(L):
+            if n_l[s, l] > 0:
+                top[s] = l + 1
 
 # %% ../nbs/17_nested.ipynb #6bcff146
 @njit(nogil=True)
@@ -239,7 +310,7 @@ def _side_factor(a, b, shared, side, k, n_0):
 def _sweep_topics(rng, state, data, scratch, prior):
     "Every token's topic with weights, topics and epsilon summed out (8')."
     z, c, q, x, doc = state.z, state.c, state.q, data.x, data.doc
-    n, n_l, coef, side, p, partial = scratch.n, scratch.n_l, scratch.coef, scratch.side, scratch.p, scratch.partial
+    n, n_l, coef, side, p, top = scratch.n, scratch.n_l, scratch.coef, scratch.side, scratch.p, scratch.top
     L, eta, concs = n_l.shape[1], prior.eta, (prior.conc_local, prior.conc_global)
     t = max(scratch.S[LOCAL], 1)*eta, max(scratch.S[GLOBAL], 1)*eta
     for s in range(n_l.shape[0]):
@@ -251,21 +322,29 @@ def _sweep_topics(rng, state, data, scratch, prior):
         n[s, v, l] -= 1
         n_l[s, l] -= 1
         coef[s, l] = (n_l[s, l] + concs[g]/L)/(n_l[s, l] + t[g])
-        if q[v] == BOTH:
+        both = q[v] == BOTH
+        if both:
             side[k, g] -= 1
             n_0 -= g
-            factor = _side_factor(concs[1], concs[0], prior.shared, side, k, n_0)
-            for r in range(L):
-                p[r] = coef[k + 1, r]*(n[k + 1, v, r] + eta)
-                p[L + r] = factor*coef[0, r]*(n[0, v, r] + eta)
-            l = pick(rng, p, partial)
-            g, s, l = (0, k + 1, l) if l < L else (1, 0, l - L)
+            s = k + 1
+        R, total = min(top[s] + 1, L), 0.0
+        for r in range(R):
+            p[r] = coef[s, r]*(n[s, v, r] + eta)
+            total += p[r]
+        total += p[R - 1]*(L - R)
+        p[R - 1] *= L - R + 1
+        if both:
+            R_0, factor = min(top[0] + 1, L), _side_factor(concs[1], concs[0], prior.shared, side, k, n_0)
+            for r in range(R_0):
+                p[R + r] = factor*coef[0, r]*(n[0, v, r] + eta)*(L - R_0 + 1 if r == R_0 - 1 else 1)
+                total += p[R + r]
+            l = _pick(rng, p, R + R_0, total)
+            g, s, l = (0, k + 1, l) if l < R else (1, 0, l - R)
             side[k, g] += 1
             n_0 += g
         else:
-            for r in range(L):
-                p[r] = coef[s, r]*(n[s, v, r] + eta)
-            l = pick(rng, p, partial)
+            l = _pick(rng, p, R, total)
+        top[s] = max(top[s], l + 1)
         n[s, v, l] += 1
         n_l[s, l] += 1
         coef[s, l] = (n_l[s, l] + concs[g]/L)/(n_l[s, l] + t[g])
@@ -289,16 +368,20 @@ def _take_out(z, tokens, v, n, n_l, n_s, S, eta):
 
 # %% ../nbs/17_nested.ipynb #bf106b44
 @njit(nogil=True)
-def _seat(rng, draw, z, tokens, c, doc, side, v, n, n_l, n_s, conc, S, eta, p, partial):
+def _seat(rng, draw, z, tokens, c, doc, side, v, n, n_l, n_s, top, conc, S, eta, p):
     "Seat the word's tokens one after the other in a topic of their measure; the sum of log Z."
     L, log_z, product = n_l.shape[1], 0.0, 1.0
     for r in range(tokens.shape[0]):
         i, total = tokens[r], 0.0
         s = 0 if side == GLOBAL else c[doc[i]] + 1
-        for l in range(L):
+        R = min(top[s] + 1, L)
+        for l in range(R):
             p[l] = (n_l[s, l] + conc/L)/(n_l[s, l] + S*eta)*(n[s, v, l] + eta)
             total += p[l]
-        l = pick(rng, p, partial) if draw else z[i] % L
+        total += p[R - 1]*(L - R)
+        p[R - 1] *= L - R + 1
+        l = _pick(rng, p, R, total) if draw else z[i] % L
+        top[s] = max(top[s], l + 1)
         z[i] = s*L + l
         product *= total/(n_s[s] + conc)
         n[s, v, l] += 1
@@ -337,7 +420,7 @@ def _compare_supports(n_l, S, eta, change):
 
 # %% ../nbs/17_nested.ipynb #6251cc11
 @njit(nogil=True)
-def _flip(rng, z, c, q, pi, doc, tokens, v, n, n_l, n_s, side, S, change, eta, conc, p, partial, kept):
+def _flip(rng, z, c, q, pi, doc, tokens, v, n, n_l, n_s, side, S, top, change, eta, conc, p, kept):
     "Offer the word v the other side (15''); True if it goes."
     old = int(q[v])
     new = 1 - old
@@ -350,7 +433,7 @@ def _flip(rng, z, c, q, pi, doc, tokens, v, n, n_l, n_s, side, S, change, eta, c
     log_a += _take_out(z, tokens, v, n, n_l, n_s, S[old], eta)
     for draw in range(2):                 # back to where they were, for the reverse probability; then to the other side
         to = new if draw == 1 else old
-        log_z = _seat(rng, draw == 1, z, tokens, c, doc, to, v, n, n_l, n_s, conc[to], S[to] + draw, eta, p, partial)
+        log_z = _seat(rng, draw == 1, z, tokens, c, doc, to, v, n, n_l, n_s, top, conc[to], S[to] + draw, eta, p)
         log_a += log_z if draw == 1 else -log_z
         if draw == 0:
             _take_out(z, tokens, v, n, n_l, n_s, S[old], eta)
@@ -384,8 +467,8 @@ def _sweep_words(rng, state, data, scratch, prior):
             _compare_supports(n_l[1:], S[LOCAL], prior.eta, change[LOCAL])
             _compare_supports(n_l[:1], S[GLOBAL], prior.eta, change[GLOBAL])
         v = rng.integers(0, q.shape[0])
-        flipped = _flip(rng, z, c, q, pi, doc, by_word[first[v]:first[v + 1]], v, n, n_l, n_s, side, S, change, prior.eta, conc,
-                        scratch.p, scratch.partial, scratch.kept)
+        flipped = _flip(rng, z, c, q, pi, doc, by_word[first[v]:first[v + 1]], v, n, n_l, n_s, side, S, scratch.top, change, prior.eta,
+                        conc, scratch.p, scratch.kept)
         state.accepted[()] += flipped
     pi = rng.beta(prior.conc_global + S[GLOBAL], prior.conc_local + S[LOCAL])
     state.pi[()] = min(max(pi, 1e-300), 1.0 - 1e-16)
@@ -445,7 +528,7 @@ def slice_concentration(rng, gamma, m_k, shape, rate):
 @njit(nogil=True)
 def sweep_nested(rng, state, data, scratch, prior):
     "A whole sweep. The counts in scratch must be 0; afterwards they are those of the new state."
-    _count(state.z, state.c, state.q, data.x, data.doc, scratch.n, scratch.n_l, scratch.side, scratch.m_k, scratch.S)
+    _count(state.z, state.c, state.q, data.x, data.doc, scratch.n, scratch.n_l, scratch.side, scratch.m_k, scratch.S, scratch.top)
     if prior.free:
         _sweep_clusters(rng, state, data, scratch, prior)
     _sweep_topics(rng, state, data, scratch, prior)
@@ -456,17 +539,16 @@ def sweep_nested(rng, state, data, scratch, prior):
 
 # %% ../nbs/17_nested.ipynb #2975ece1
 @njit(nogil=True)
-def _log_words(n, n_l, S, eta):
+def _log_words(words, n, n_l, top, S, eta):
     "log p(x | z, q), topics integrated out."
     total, word = 0.0, math.lgamma(eta)
     for s in range(n_l.shape[0]):
-        t, used = S[GLOBAL if s == 0 else LOCAL]*eta, False
-        for l in range(n_l.shape[1]):
+        t = S[GLOBAL if s == 0 else LOCAL]*eta
+        for l in range(top[s]):
             if n_l[s, l] > 0:
-                used = True
                 total += math.lgamma(t) - math.lgamma(t + n_l[s, l])
-        for v in range(n.shape[1] if used else 0):
-            for l in range(n_l.shape[1]):
+        for v in words:
+            for l in range(top[s]):
                 if n[s, v, l] > 0:
                     total += math.lgamma(eta + n[s, v, l]) - word
     return total
@@ -528,7 +610,7 @@ def nested_data(corpus):
     X, doc = corpus.to_matrix(), np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
     by_word = np.argsort(corpus.x, kind="stable")
     first = np.append(0, np.cumsum(corpus.word_counts()))
-    return NestedData(corpus.x, corpus.offsets, doc, by_word, first, *(a.astype(np.int64) for a in (X.indptr, X.indices, X.data)))
+    return NestedData(corpus.x, np.flatnonzero(np.diff(first)), corpus.offsets, doc, by_word, first, *(a.astype(np.int64) for a in (X.indptr, X.indices, X.data)))
 
 # %% ../nbs/17_nested.ipynb #79ebc48a
 class NestedSampler:
@@ -597,12 +679,11 @@ class NestedSampler:
 
     def scratch(self):
         "Scratch arrays, counts 0."
-        K, L, V, kind = self.K, self.L, self.corpus.n_words, self.prior.kind
-        ints, floats = (lambda *shape: np.zeros(shape, np.int64)), lambda *shape: np.zeros(shape)
-        room, drawn = -(-(2*L if kind == BOTH else L)//4)*4, K if self.prior.free else 0
-        return NestedScratch(np.zeros((K + 1, V, L), np.int32), ints(K + 1, L), ints(K + 1), ints(K, 2), ints(K), floats(drawn + 1, V, L), floats(V, drawn),
-                             floats(V), floats(K), ints(K), floats(K), floats(K + 1, L), floats(L), floats(L), floats(room), floats(room),
-                             ints(np.diff(self.data.word_first).max(initial=0)), ints(2), floats(2, 2))
+        K, L, V = self.K, self.L, self.corpus.n_words
+        ints, floats, drawn = (lambda *shape: np.zeros(shape, np.int64)), (lambda *shape: np.zeros(shape)), K if self.prior.free else 0
+        return NestedScratch(np.zeros((K + 1, V, L), np.int32), ints(K + 1, L), ints(K + 1), ints(K, 2), ints(K), ints(K + 1), ints(K + 1), ints(K + 1),
+                             floats(drawn + 1, V, L), floats(V, drawn), floats(V), floats(K), ints(K), floats(K), floats(K + 1, L), floats(L), floats(L),
+                             floats(2*L), ints(L), ints(np.diff(self.data.word_first).max(initial=0)), ints(2), floats(2, 2))
 
     def init(self, rng):
         "The first state."
@@ -621,7 +702,7 @@ class NestedSampler:
         "One sweep over documents, tokens and words; (state, info for the trace)."
         s, a, b = self.scratch(), self.prior.conc_global, self.prior.conc_local
         sweep_nested(rng, state, self.data, s, self.prior)
-        words = _log_words(s.n, s.n_l, s.S, self.prior.eta)
+        words = _log_words(self.data.words, s.n, s.n_l, s.top, s.S, self.prior.eta)
         rest = _log_rest(s.n_l, s.side, s.m_k, s.S, self.prior.kind, self.prior.shared, a, b, float(state.conc_cluster))
         return state, {"n_clusters": np.count_nonzero(s.m_k), "log_joint": words + rest, "log_likelihood": words,
                        "n_topics": np.count_nonzero(s.n_l), "n_global_topics": np.count_nonzero(s.n_l[0]), "n_global_words": int((state.q == GLOBAL).sum()),

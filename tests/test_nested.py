@@ -121,7 +121,7 @@ def test_log_joint(case):
     sampler = make_sampler(model)
     state, s = list(sweeps(sampler, 4))[-1]
     p = sampler.prior
-    ours = _log_words(s.n, s.n_l, s.S, p.eta) + _log_rest(s.n_l, s.side, s.m_k, s.S, p.kind, p.shared, p.conc_global, p.conc_local, model.gamma)
+    ours = _log_words(sampler.data.words, s.n, s.n_l, s.top, s.S, p.eta) + _log_rest(s.n_l, s.side, s.m_k, s.S, p.kind, p.shared, p.conc_global, p.conc_local, model.gamma)
     assert np.isclose(ours, model.log_joint(state.c.tolist(), state.q.tolist(), [(z//model.L, z % model.L) for z in state.z.tolist()]))
 
 
