@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['topic_bound', 'EStep', 'update_beta', 'update_alpha', 'update_gamma', 'sum_log_phi', 'update_eta', 'exp_digamma',
-           'Docs', 'distinct_words', 'take', 'Batch', 'make_batch', 'in_threads', 'exp_topics', 'topic_factors',
-           'e_step', 'topic_statistics', 'doc_topics', 'better', 'VariationalState', 'first_state', 'global_bound',
-           'fit_batch', 'infer', 'predict_tokens']
+           'dot4', 'Docs', 'distinct_words', 'take', 'Batch', 'make_batch', 'in_threads', 'exp_topics', 'aligned',
+           'topic_factors', 'e_step', 'topic_statistics', 'doc_topics', 'better', 'VariationalState', 'first_state',
+           'global_bound', 'fit_batch', 'infer', 'predict_tokens']
 
 # %% ../nbs/15_variational.ipynb #324ab7da
 import math
@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 import joblib
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 from scipy.special import digamma as psi, gammaln, polygamma
 
 from .franchise import token_probabilities
@@ -147,19 +150,69 @@ def update_eta(lam, eta, n_iter=5):
     return math.exp(_climb(terms, math.log(eta), n_iter))
 
 # %% ../nbs/15_variational.ipynb #453db46c
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy")
 def exp_digamma(x):
-    """exp(digamma(x)) for x > 0, without a logarithm; relative error below 3e-8.
+    """exp(digamma(x)) for x > 0 without logarithm or exponential; relative error below 3e-8, and never below exp(-700).
 
     Four steps of the recurrence in one fraction, then the asymptotic series of exp(digamma(t + 1/2)) at t = x + 7/2.
     """
     u, t = x*(x + 3.0), x + 3.5
     r = 1.0/(t*t)
     series = t*(1.0 + r*(1/24 - r*(37/5760 - r*(10313/2903040 - r*(5509121/1393459200)))))
-    return series*math.exp(-(2.0*x + 3.0)*(2.0*u + 2.0)/(u*(u + 2.0)))
+    y = max(-(2.0*x + 3.0)*(2.0*u + 2.0)/(u*(u + 2.0)), -700.0)/1024
+    p = 1.0 + y*(1.0 + y*(1/2 + y*(1/6 + y*(1/24 + y*(1/120 + y*(1/720 + y*(1/5040 + y*(1/40320 + y*(1/362880 + y*(1/3628800 + y/39916800))))))))))
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    p *= p
+    return series*(p*p)
+
+# %% ../nbs/15_variational.ipynb #61a4e146
+def dot4(E, i, j, k, l, e):
+    "E[i, :len(e)] @ e, and the same for rows j, k and l. Each is eight sums side by side, added up in pairs at the end; the length must be a multiple of 8."
+    out = []
+    for row in (i, j, k, l):
+        s = np.zeros(8)
+        for a in range(0, len(e), 8):
+            s += E[row, a:a + 8]*e[a:a + 8]
+        for half in (4, 2, 1):
+            s = s[:half] + s[half:]
+        out.append(s[0])
+    return tuple(out)
+
+@intrinsic
+def _dot4(typing, E, i, j, k, l, e):
+    "`dot4` in the compiler's terms."
+    number, eight = types.intp, ir.VectorType(ir.DoubleType(), 8)
+    lanes = lambda a, b: ir.Constant(ir.VectorType(ir.IntType(32), b - a), list(range(a, b)))
+    def code(context, builder, signature, args):
+        constant = lambda c: context.get_constant(number, c)
+        A, x = (context.make_array(t)(context, builder, array) for t, array in ((E, args[0]), (e, args[5])))
+        load = lambda data, at: builder.load(builder.bitcast(builder.gep(data, [at]), eight.as_pointer()), align=8)
+        length, sums = builder.extract_value(x.shape, 0), [cgutils.alloca_once_value(builder, ir.Constant(eight, [0.0]*8)) for _ in range(4)]
+        starts = [builder.mul(context.cast(builder, a, t, number), builder.extract_value(A.shape, 1)) for a, t in zip(args[1:5], (i, j, k, l))]
+        with cgutils.for_range_slice(builder, constant(0), length, constant(8), inc=True) as (at, _):
+            y = load(x.data, at)
+            for s, start in zip(sums, starts):
+                builder.store(builder.fadd(builder.load(s), builder.fmul(load(A.data, builder.add(start, at)), y)), s)
+        def total(s):
+            for half in (4, 2, 1):
+                s = builder.fadd(builder.shuffle_vector(s, s, lanes(0, half)), builder.shuffle_vector(s, s, lanes(half, 2*half)))
+            return builder.extract_element(s, ir.Constant(ir.IntType(32), 0))
+        return context.make_tuple(builder, signature.return_type, [total(builder.load(s)) for s in sums])
+    return types.UniTuple(types.float64, 4)(E, i, j, k, l, e), code
+
+@overload(dot4)
+def _compiled_dot4(E, i, j, k, l, e):
+    return lambda E, i, j, k, l, e: _dot4(E, i, j, k, l, e)
 
 # %% ../nbs/15_variational.ipynb #02d9c449
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy")
 def _pass_words(E, rows, counts, e, t, norm):
     "norm_i = sum_k E_ik e_k, then t_k = sum_i (counts_i/norm_i) E_ik, four words at a time in one reading of E."
     n, K = counts.shape[0], e.shape[0]
@@ -167,29 +220,15 @@ def _pass_words(E, rows, counts, e, t, norm):
         t[k] = 0.0
     n4 = n//4*4
     for i in range(0, n4, 4):
-        r0, r1, r2, r3 = E[rows[i]], E[rows[i + 1]], E[rows[i + 2]], E[rows[i + 3]]
-        s0, s1, s2, s3, u0, u1, u2, u3 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for k in range(0, K, 2):
-            x, y = e[k], e[k + 1]
-            s0 += x*r0[k]
-            s1 += x*r1[k]
-            s2 += x*r2[k]
-            s3 += x*r3[k]
-            u0 += y*r0[k + 1]
-            u1 += y*r1[k + 1]
-            u2 += y*r2[k + 1]
-            u3 += y*r3[k + 1]
-        norm[i], norm[i + 1], norm[i + 2], norm[i + 3] = s0 + u0, s1 + u1, s2 + u2, s3 + u3
+        norm[i], norm[i + 1], norm[i + 2], norm[i + 3] = dot4(E, rows[i], rows[i + 1], rows[i + 2], rows[i + 3], e)
         c0, c1, c2, c3 = counts[i]/norm[i], counts[i + 1]/norm[i + 1], counts[i + 2]/norm[i + 2], counts[i + 3]/norm[i + 3]
+        r0, r1, r2, r3 = E[rows[i]], E[rows[i + 1]], E[rows[i + 2]], E[rows[i + 3]]
         for k in range(K):
             t[k] += (c0*r0[k] + c1*r1[k]) + (c2*r2[k] + c3*r3[k])
     for i in range(n4, n):
-        r0, s0 = E[rows[i]], 0.0
+        norm[i], r0 = dot4(E, rows[i], rows[i], rows[i], rows[i], e)[0], E[rows[i]]
         for k in range(K):
-            s0 += e[k]*r0[k]
-        norm[i], c0 = s0, counts[i]/s0
-        for k in range(K):
-            t[k] += c0*r0[k]
+            t[k] += counts[i]/norm[i]*r0[k]
 
 # %% ../nbs/15_variational.ipynb #f1d57da2
 @njit(nogil=True)
@@ -334,10 +373,17 @@ def exp_topics(lam, scale, vocab, lo, hi, E):
         for k in range(lam.shape[1]):
             E[i, k] = max(exp_digamma(lam[v, k])*scale[k], 1e-200)
 
-# %% ../nbs/15_variational.ipynb #6a4a7021
+# %% ../nbs/15_variational.ipynb #ea08bca9
+def aligned(*shape):
+    "np.zeros(shape) that begins at a line of the cache (64 bytes), so that eight numbers never straddle two."
+    size = math.prod(shape)
+    room = np.zeros(size + 8)
+    first = -(room.ctypes.data//8) % 8
+    return room[first:first + size].reshape(shape)
+
 def topic_factors(lam, batch, n_jobs=None):
     "exp E[log phi_kv] for the words of a batch, (W, K) padded with columns of 0 to a multiple of 8."
-    E, scale = np.zeros((len(batch.vocab), -(-lam.shape[1]//8)*8)), np.exp(-psi(lam.sum(axis=0)))
+    E, scale = aligned(len(batch.vocab), -(-lam.shape[1]//8)*8), np.exp(-psi(lam.sum(axis=0)))
     in_threads(n_jobs, lambda lo, hi: exp_topics(lam, scale, batch.vocab, lo, hi, E), np.ones(len(batch.vocab)))
     return E
 
@@ -374,14 +420,14 @@ def e_step(batch, E, weight, alpha, start=None, tol=1e-3, max_iter=100, drop=1e-
     out = EStep(np.empty((J, K), np.int32), np.empty(J, np.int64), np.empty((J, K)), np.empty((J, K)), np.empty(len(docs.words)),
                 np.empty(J), np.empty(J, np.int64))
     def part(lo, hi):
-        room = (np.empty((longest, P)), np.arange(longest, dtype=np.int32), np.empty(P, np.int64), *np.empty((4, P)), np.empty(P, np.int64))
+        room = (aligned(longest, P), np.arange(longest, dtype=np.int32), np.empty(P, np.int64), *aligned(4, P), np.empty(P, np.int64))
         _e_step(docs.offsets, batch.rows, docs.counts, docs.lengths, E, weight, alpha, np.empty((0, 0)) if start is None else start,
                 start is not None, tol, max_iter, drop, lo, hi, *room, *out)
     in_threads(n_jobs, part, np.diff(docs.offsets))
     return out
 
 # %% ../nbs/15_variational.ipynb #3b36a525
-@njit(nogil=True)
+@njit(nogil=True, error_model="numpy")
 def _topic_statistics(starts, order, doc, counts, norm, active, n_active, e_jk, E, lo, hi, S):
     "S[i, k] = sum_j counts_ij phi_jik for the words lo..hi, documents in order: (5) without eta."
     for i in range(lo, hi):
