@@ -188,75 +188,6 @@ class _TopicModel(TransformerMixin, _Saved):
             return corpus
         return as_corpus(X, n_words=self.n_features_in_, min_tokens=0)
 
-    def _topics(self, counts, X):
-        "Topics and weights, for the documents X, in one sample. A model in which documents differ in their weights gives a row for each."
-        return predictive_topics(counts)
-
-    def posterior_topics(self, X=None):
-        """Topics and their weights in every kept sample; probabilities averaged over these are predictions (K2).
-
-        Parameters
-        ----------
-        X : Corpus
-            New documents, for models in which their weights differ.
-
-        Yields
-        ------
-        phi_vk : float array, shape (n_words, capacity)
-            Columns are topics, one of them uniform, for all that are not seen; the capacity is a multiple of 4.
-        weight : float array, shape (capacity,), or (n_docs, capacity)
-            alpha beta_k; 0 for columns that are no topics.
-        """
-        check_is_fitted(self)
-        return (self._topics(counts, X) for counts in self.samples_)
-
-    def transform(self, X):
-        """Proportions of the topics of `components_` in every document.
-
-        Parameters
-        ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
-
-        Returns
-        -------
-        float array, shape (n_docs, n_topics_)
-            Rows sum to 1. A document's row is the same whatever stands beside it.
-        """
-        check_is_fitted(self)
-        corpus = self._corpus(X)
-        phi, weight = self._topics(self.samples_[self.best_], corpus)
-        pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
-        for j in range(corpus.n_docs):                  # a generator of its own for every document
-            fold_in(np.random.default_rng(0), corpus[j], np.array([0, corpus.doc_lengths[j]]), phi, weights[j if len(weights) > 1 else 0],
-                    _FOLD_SWEEPS, _FOLD_BURN_IN, pi[j:j + 1])
-        pi = pi[:, self.order_]
-        return pi/pi.sum(axis=1, keepdims=True)
-
-    def log_predictive(self, observed, heldout, random_state=0):
-        """Log probability of held-out tokens given the rest of their documents, averaged over the kept samples.
-
-        Parameters
-        ----------
-        observed, heldout : Corpus
-            Two parts of the same documents, as `Corpus.split_tokens` makes them.
-        random_state : None, int or Generator
-
-        Returns
-        -------
-        float array, shape (heldout.n_tokens,)
-            Natural logarithms.
-        """
-        check_is_fitted(self)
-        observed, heldout, rng = self._corpus(observed), self._corpus(heldout), as_rng(random_state)
-        if observed.n_docs != heldout.n_docs:
-            raise ValueError(f"heldout must hold the same documents as observed, got {heldout.n_docs} and {observed.n_docs}")
-        p = np.zeros(heldout.n_tokens)
-        for phi, weight in self.posterior_topics(observed):
-            pi = np.empty((observed.n_docs, phi.shape[1]))
-            fold_in(rng, observed.x, observed.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
-            token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
-        return np.log(p/len(self.samples_))
-
     def score(self, X, y=None):
         """Document completion: mean log probability of a held-out fifth of every document's tokens, given the others.
 
@@ -347,6 +278,75 @@ class _GibbsTopics(_TopicModel, _Sampled):
         document = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
         n_jk = np.bincount(document*K + z, minlength=corpus.n_docs*K).reshape(corpus.n_docs, K) + weight[..., :K]
         self.doc_topic_ = (n_jk/n_jk.sum(axis=1, keepdims=True))[:, self.order_]
+
+    def _topics(self, counts, X):
+        "Topics and weights, for the documents X, in one sample. A model in which documents differ in their weights gives a row for each."
+        return predictive_topics(counts)
+
+    def posterior_topics(self, X=None):
+        """Topics and their weights in every kept sample; probabilities averaged over these are predictions (K2).
+
+        Parameters
+        ----------
+        X : Corpus
+            New documents, for models in which their weights differ.
+
+        Yields
+        ------
+        phi_vk : float array, shape (n_words, capacity)
+            Columns are topics, one of them uniform, for all that are not seen; the capacity is a multiple of 4.
+        weight : float array, shape (capacity,), or (n_docs, capacity)
+            alpha beta_k; 0 for columns that are no topics.
+        """
+        check_is_fitted(self)
+        return (self._topics(counts, X) for counts in self.samples_)
+
+    def transform(self, X):
+        """Proportions of the topics of `components_` in every document.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words)
+
+        Returns
+        -------
+        float array, shape (n_docs, n_topics_)
+            Rows sum to 1. A document's row is the same whatever stands beside it.
+        """
+        check_is_fitted(self)
+        corpus = self._corpus(X)
+        phi, weight = self._topics(self.samples_[self.best_], corpus)
+        pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
+        for j in range(corpus.n_docs):                  # a generator of its own for every document
+            fold_in(np.random.default_rng(0), corpus[j], np.array([0, corpus.doc_lengths[j]]), phi, weights[j if len(weights) > 1 else 0],
+                    _FOLD_SWEEPS, _FOLD_BURN_IN, pi[j:j + 1])
+        pi = pi[:, self.order_]
+        return pi/pi.sum(axis=1, keepdims=True)
+
+    def log_predictive(self, observed, heldout, random_state=0):
+        """Log probability of held-out tokens given the rest of their documents, averaged over the kept samples.
+
+        Parameters
+        ----------
+        observed, heldout : Corpus
+            Two parts of the same documents, as `Corpus.split_tokens` makes them.
+        random_state : None, int or Generator
+
+        Returns
+        -------
+        float array, shape (heldout.n_tokens,)
+            Natural logarithms.
+        """
+        check_is_fitted(self)
+        observed, heldout, rng = self._corpus(observed), self._corpus(heldout), as_rng(random_state)
+        if observed.n_docs != heldout.n_docs:
+            raise ValueError(f"heldout must hold the same documents as observed, got {heldout.n_docs} and {observed.n_docs}")
+        p = np.zeros(heldout.n_tokens)
+        for phi, weight in self.posterior_topics(observed):
+            pi = np.empty((observed.n_docs, phi.shape[1]))
+            fold_in(rng, observed.x, observed.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
+            token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
+        return np.log(p/len(self.samples_))
 
 # %% ../nbs/19_estimators.ipynb #b36d4986
 def _with_moves(model, sampler, kind):
@@ -892,10 +892,6 @@ class _Nested(_TopicModel, _Sampled):
     def _proportions(self, corpus):
         counts = self.samples_[self.best_]
         return topic_proportions(self._predictive(counts), counts.cluster, corpus.to_matrix())[:, self.order_]
-
-    def posterior_topics(self, X=None):
-        "Not for these models: a document has one cluster, not proportions of its own. `score_samples` has the probability of whole documents."
-        raise NotImplementedError("a document of a nested model has no topic proportions of its own; use score_samples for its probability")
 
     def transform(self, X):
         """Expected share of every document's tokens that is in each of the topics of `components_`.

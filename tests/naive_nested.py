@@ -85,6 +85,8 @@ class Posterior:
         density = np.ones_like(nodes) if prior is None else nodes**prior[0]*np.exp(-prior[1]*nodes)
         self.mean, self.gamma, total, known = None, 0.0, 0.0, {}
         for c, q, z in model.configurations():
+            if not weigh(c):
+                continue
             sizes = tuple(sorted(Counter(c).values()))
             if sizes not in known:
                 values = density*np.exp([log_clusters(c, model.K, g) for g in nodes])

@@ -16,7 +16,7 @@ from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.dp import resample_concentration
 from hdp_nb.estimators import HNHDP, NestedDP
-from hdp_nb.evaluate import document_completion
+from hdp_nb.evaluate import document_completion, left_to_right
 from hdp_nb.nested import (BOTH, GLOBAL, LOCAL, NestedSampler, NestedState, _log_rest, _log_words, log_in_clusters, make_nested, memberships, nested_predictive,
                            slice_concentration, sweep_nested, term_variance, topic_proportions)
 from naive_nested import Gibbs, Model, Posterior, largest_error, sampled, summary
@@ -75,12 +75,14 @@ def test_exact_with_gamma_free():
     assert max(largest_error(estimates, exact.mean)) < 0.015 and abs(gamma/exact.gamma - 1) < 0.05
 
 
-def test_known_categories():
+LC = Model([[0, 0], [0, 1], [1]], 2, 3, 2, 1.0, 1.0, 1.2, 0.4, "topics", shared=True)       # with every document a cluster, the LC-HDP
+
+
+@pytest.mark.parametrize("model, categories, c", [(TINY["full"], ["b", "z", "b"], (0, 1, 0)), (LC, [0, 1, 2], (0, 1, 2))])
+def test_known_categories(model, categories, c):
     "Clusters given: topics and words against the enumeration with these clusters only."
-    model = TINY["full"]
-    exact = Posterior(model, weigh=lambda c: float(c == (0, 1, 0)))
-    estimates, _ = collect(make_sampler(model, categories=["b", "z", "b"]), 15_000)
-    assert max(largest_error(estimates, exact.mean)) < 0.015
+    estimates, _ = collect(make_sampler(model, categories=categories), 15_000)
+    assert max(largest_error(estimates, Posterior(model, weigh=lambda other: float(other == c)).mean)) < 0.015
 
 
 PAIR = Model([[0], [1]], 2, 2, 1, 1.0, 1.0, 0.5, 0.2, "nested")
@@ -198,19 +200,17 @@ def test_counts_after_every_sweep(variant):
             assert (state.c == VARIANTS[variant]["categories"]).all()
 
 
-def test_closed_clusters_cost_nothing():
-    "Weights and topics are drawn only for clusters in use or open."
-    sampler = NestedSampler(corpus40, 100, 3, p_open=0.02)
-    for _, s in sweeps(sampler, 5):
-        in_use = (s.m_k > 0).sum()
+def test_what_is_not_in_use_costs_nothing():
+    "Weights and topics are drawn for clusters in use or open, in large ones for topics in use, and for words that occur."
+    sampler = NestedSampler(Corpus(corpus40.x, corpus40.offsets, n_words=300), 100, 9, p_open=0.02)
+    rng, s = np.random.default_rng(0), sampler.scratch()
+    state = sampler.init(rng)
+    state.c[:], state.z[:] = 0, np.where(state.z < 9, state.z % 9, 9 + state.z % 9)      # one cluster, four of its topics in use
     s.theta[...] = -1.0
-    rng, state = np.random.default_rng(0), sampler.init(np.random.default_rng(0))
-    state.c[:], state.z[:] = 0, np.where(state.z < 3, state.z % 3, 3 + state.z % 3)
-    for counts in (s.n, s.n_l, s.side, s.m_k, s.S):
-        counts[...] = 0
     sweep_nested(rng, state, sampler.data, s, sampler.prior)
-    drawn = (s.theta[1:] >= 0).any(axis=(1, 2)).sum()
-    assert in_use < 60 and 1 <= drawn < 15
+    drawn = s.theta[1:] >= 0
+    assert 1 <= drawn.any(axis=(1, 2)).sum() < 15 and drawn[:, :60].any() and not drawn[:, 60:].any()
+    assert s.lean[1] and drawn[0, :, :4].any() and not drawn[0, :, 4:].any()
 
 
 def test_seeds_reproduce_and_resume_is_identical(tmp_path):
@@ -361,8 +361,8 @@ def test_scores():
     assert np.isclose(model.score(corpus40), document_completion(model, corpus40, random_state=0))
     with pytest.raises(ValueError, match="heldout"):
         model.log_predictive(corpus40, doc)
-    with pytest.raises(NotImplementedError):
-        model.posterior_topics()
+    assert np.isclose(left_to_right(model, corpus40), model.score_samples(corpus40).sum()/corpus40.n_tokens)
+    assert not hasattr(model, "posterior_topics")                # a document has a cluster, not proportions of its own
 
 
 class Whole:
