@@ -1,14 +1,21 @@
-"""How many steps per second the HDP-HMM's samplers and EM make, on one core; hmmlearn's EM beside ours if it is installed.
+"""How many steps per second the HDP-HMM's samplers and EM make, on one core; hmmlearn's EM and pyhsmm's weak limit beside ours where they can be had.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/hmm_speed.py [--quick]
+    OPENBLAS_NUM_THREADS=1 python benchmarks/hmm_speed.py [--quick] [--pyhsmm PYTHON]
 
 CPU time of whole sweeps with all hyperparameters, on letters (27 symbols) emitted by a hundred states. EM: iterations at K = 30 on the same
-letters, the two taking turns. A published figure to compare with: pyhsmm's weak limit made 63 thousand steps per second at K = 100 (another machine).
+letters, the two taking turns; hmmlearn only needs to be installed.
+
+pyhsmm is older than our Python. Its last release, 0.1.7, was built with Python 3.8 and `pip install --no-build-isolation pyhsmm` after
+`pip install "setuptools<60" wheel "cython<3" "numpy<1.24" "scipy<1.11" "matplotlib<3.8" future six nose pybasicbayes`; its setup.py fetches the
+headers of Eigen from an address that is gone, and must be given them in `deps/Eigen`. PYTHON is that interpreter: it gets the same letters and the
+same states to begin from.
 """
 import argparse
 import os
 import platform
 import statistics
+import subprocess
+import tempfile
 import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -70,18 +77,47 @@ def em(x, n, K=30):
     return {name: len(x)/statistics.median(s)/1e6 for name, s in seconds.items() if s}
 
 
+PYHSMM = """
+import sys, time
+import numpy as np, scipy.misc, scipy.special
+scipy.misc.logsumexp = scipy.special.logsumexp          # it moved
+import pyhsmm
+z, x = np.load(sys.argv[1])
+states = [pyhsmm.distributions.Categorical(alpha_0=2.7, K=27) for _ in range(100)]
+model = pyhsmm.models.WeakLimitHDPHMM(alpha_a_0=1., alpha_b_0=1., gamma_a_0=1., gamma_b_0=1., init_state_concentration=1., obs_distns=states)
+model.add_data(x, stateseq=z.astype(np.int32))
+seconds = []
+for _ in range(int(sys.argv[2]) + 1):
+    start = time.process_time()
+    model.resample_model()
+    seconds.append(time.process_time() - start)
+print(len(x)/np.median(seconds[1:])/1e6)
+"""
+
+def pyhsmm(python, z, x, n):
+    "Millions of steps per second of pyhsmm's weak limit of 100 states, measured by the interpreter that has it."
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/letters.npy", np.array([z, x]))
+        out = subprocess.run([python, "-c", PYHSMM, f"{folder}/letters.npy", str(n)], check=True, capture_output=True, text=True)
+    return float(out.stdout.split()[-1])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer steps and sweeps")
-    T, n = (20_000, 3) if parser.parse_args().quick else (100_000, 7)
+    parser.add_argument("--pyhsmm", metavar="PYTHON", help="an interpreter that has pyhsmm")
+    args = parser.parse_args()
+    T, n = (20_000, 3) if args.quick else (100_000, 7)
     print(f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}"
           + (f", hmmlearn {hmmlearn.__version__}" if hmmlearn else "") + f"; {T:,} steps, median of {n}\n")
     z, x = letters(T)
     rows = [("sweep, " + method, *sweeps(method, z, x, n)) for method in ("direct", "beam", "weak_limit")]
+    if args.pyhsmm:
+        rows.append(("sweep, weak limit of pyhsmm", 100, pyhsmm(args.pyhsmm, z, x, n)))
     rows += [(f"EM, {name}", 30, speed) for name, speed in em(x, n).items()]
     print("| | states | million steps per second |\n|---|---|---|")
     for name, K, speed in rows:
-        print(f"| {name} | {K} | {speed:.2f} |")
+        print(f"| {name} | {K} | {speed:.3g} |")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ __all__ = ['symbols', 'HMMPrior', 'HMMState', 'Emission', 'SymbolPrior', 'Symbol
 # %% ../nbs/18_hmm.ipynb #6e07a22a
 import math
 from functools import lru_cache
+from threading import get_ident
 from typing import Callable, NamedTuple
 
 import numpy as np
@@ -659,15 +660,24 @@ def new_chain(emission, prior, capacity, longest, n_slices, memory=2**25):
                  emission.new_params(prior, capacity), np.zeros(n_slices), np.ones(()), np.zeros((block, capacity)),
                  np.zeros((-(-longest//block), capacity)), *(np.ones(capacity) for _ in range(4)))
 
-# %% ../nbs/18_hmm.ipynb #ce1d73b6
+# %% ../nbs/18_hmm.ipynb #dfd0c864
 @njit(nogil=True)
 def _advance(prev, p, q):
-    "q = prev p, four rows at a time."
+    "q = prev p, eight rows at a time and in the end four."
+    size, j = q.shape[0], 0
     q[:] = 0.0
-    for j in range(0, q.shape[0], 4):
+    while j < size:
         a, b, c, d = prev[j], prev[j + 1], prev[j + 2], prev[j + 3]
-        for k in range(q.shape[0]):
-            q[k] += (a*p[j, k] + b*p[j + 1, k]) + (c*p[j + 2, k] + d*p[j + 3, k])
+        if j + 8 <= size:
+            e, f, g, h = prev[j + 4], prev[j + 5], prev[j + 6], prev[j + 7]
+            for k in range(size):
+                q[k] += ((a*p[j, k] + b*p[j + 1, k]) + (c*p[j + 2, k] + d*p[j + 3, k])
+                         + ((e*p[j + 4, k] + f*p[j + 5, k]) + (g*p[j + 6, k] + h*p[j + 7, k])))
+            j += 8
+        else:
+            for k in range(size):
+                q[k] += (a*p[j, k] + b*p[j + 1, k]) + (c*p[j + 2, k] + d*p[j + 3, k])
+            j += 4
 
 @njit(nogil=True)
 def _advance_slice(prev, p, order, u, q):
@@ -686,10 +696,9 @@ def _weigh_and_normalise(q, f, keep):
     "q *= f, scaled to sum 1. State `keep`, through which the present path goes, is never lost to underflow."
     size = q.shape[0]
     a = b = c = d = 0.0
-    for k in range(size):
-        q[k] *= f[k]
-    q[keep] = max(q[keep], 1e-280)
+    q[keep] = max(q[keep], 1e-200)
     for k in range(0, size, 4):
+        q[k], q[k + 1], q[k + 2], q[k + 3] = q[k]*f[k], q[k + 1]*f[k + 1], q[k + 2]*f[k + 2], q[k + 3]*f[k + 3]
         a += q[k]
         b += q[k + 1]
         c += q[k + 2]
@@ -744,14 +753,15 @@ def make_ffbs(emission):
                 if i < n_blocks - 1:                    # its messages were written over
                     filter_block(lo, hi, ends[max(i - 1, 0)], K, chain, z, prior, data, marks)
                 for t in range(hi - 1, lo - 1, -1):
-                    for k in range(w.shape[0]):
-                        w[k] = messages[t - lo, k]
-                    if b >= 0 and sliced:
+                    if b < 0:
                         for k in range(w.shape[0]):
-                            w[k] = w[k] if pt[b, k] > u[t + 1] else 0.0
-                    elif b >= 0:
+                            w[k] = messages[t - lo, k]
+                    elif sliced:
                         for k in range(w.shape[0]):
-                            w[k] *= pt[b, k]
+                            w[k] = messages[t - lo, k] if pt[b, k] > u[t + 1] else 0.0
+                    else:
+                        for k in range(w.shape[0]):
+                            w[k] = messages[t - lo, k]*pt[b, k]
                     b = pick(rng, w, partial)
                     z[t] = b
 
@@ -976,6 +986,7 @@ class HMMSampler:
                               *check_gamma_prior("kappa_prior", kappa_prior), *check_gamma_prior("eta_prior", eta_prior))
         if not isinstance(init, np.ndarray):
             _check_int("init", init, 1)
+        self._room = {}
 
     def params(self):
         "What identifies model and data in a checkpoint."
@@ -1024,8 +1035,7 @@ class HMMSampler:
                 if stop == len(marks):
                     return state
                 state = grow_state(self.emission, self.prior, state, capacity + 4*(1 + capacity//8))
-        longest, slices = int(np.diff(offsets).max(initial=0)), len(marks)*(self.method == "beam")
-        chain = new_chain(self.emission, self.prior, state.n_k.size, longest, slices)
+        chain = self._new_chain(state.n_k.size, self.sequences)
         if self.method == "weak_limit":
             make_weak_sweep(self.emission)(rng, state, chain, no_master(), self.prior, self.hyper, data, marks, offsets)
             return state
@@ -1033,8 +1043,17 @@ class HMMSampler:
         while not kernel(rng, state, chain, np.zeros(state.n_k.size, np.int64), no_master(), self.prior, self.hyper, data, marks, offsets, go_on):
             go_on, capacity = True, state.n_k.size + 4*(1 + state.n_k.size//8)
             state = grow_state(self.emission, self.prior, state, capacity)
-            chain = _grow_chain(chain, new_chain(self.emission, self.prior, capacity, longest, slices))
+            chain = _grow_chain(chain, self._new_chain(capacity, self.sequences))
         return state
+
+    def _new_chain(self, capacity, sequences):
+        "A new `Chain` but for the room for its messages, which each thread keeps from sweep to sweep: fresh memory is slow."
+        longest, slices = int(np.diff(sequences.offsets).max(initial=0)), len(sequences.marks)*(self.method == "beam")
+        chain = new_chain(self.emission, self.prior, capacity, longest, slices)
+        room = self._room.get(get_ident())
+        if room is None or room.shape != chain.messages.shape:
+            room = self._room[get_ident()] = chain.messages
+        return chain._replace(messages=room)
 
     def sweep(self, rng, state):
         "One sweep over all steps and hyperparameters; (state, info for the trace)."
@@ -1578,7 +1597,7 @@ class GroupedHMMSampler(HMMSampler):
                 if done == len(marks):
                     return state
             else:
-                new = new_chain(self.emission, self.prior, capacity, int(np.diff(offsets).max(initial=0)), len(marks)*(self.method == "beam"))
+                new = self._new_chain(capacity, self.parts[g])
                 go_on, chain = chain is not None, new if chain is None else _grow_chain(chain, new)
                 if make_blocked(self.emission)(rng, view, chain, master, self.prior, data, marks, offsets, go_on):
                     self._recount(state)
