@@ -10,6 +10,7 @@ __all__ = ['topic_bound', 'EStep', 'update_beta', 'update_alpha', 'update_gamma'
 
 # %% ../nbs/15_variational.ipynb #324ab7da
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import joblib
@@ -247,7 +248,7 @@ def _repack(keep, K, E, rows, n_rows, C, act, w, n, e):
             C[i, a] = E[r, keep[a]]
         for a in range(M, P):
             C[i, a] = 0.0
-    w[M:P], n[M:P], e[M:P] = 0.0, 0.0, 0.0
+    w[M:P], n[M:P], e[M:P] = 1.0, 0.0, 0.0               # a weight for which exp_digamma is harmless
     return M
 
 # %% ../nbs/15_variational.ipynb #c44498c7
@@ -267,7 +268,7 @@ def _e_step(offsets, rows, counts, lengths, E, weight, alpha, start, warm, tol, 
             n[k] = start[j, k] if warm else N*weight[k]/total
             e[k] = max(exp_digamma(w[k] + n[k]), 1e-100)
             keep[k] = n[k] > 0.0
-        e[K:(K + 7)//8*8] = 0.0
+        w[K:(K + 7)//8*8], n[K:(K + 7)//8*8], e[K:(K + 7)//8*8] = 1.0, 0.0, 0.0
         if warm:                                        # topics that the document had dropped stay out
             M = _repack(keep, K, X, r_j, b - a, C, act, w, n, e)
             X, r_j = C, same
@@ -287,7 +288,7 @@ def _e_step(offsets, rows, counts, lengths, E, weight, alpha, start, warm, tol, 
                     keep[k] = n[k] >= drop
                 M = _repack(keep, M, X, r_j, b - a, C, act, w, n, e)
                 X, r_j = C, same
-            for k in range(M):
+            for k in range((M + 7)//8*8):               # all eights full: columns beyond M are 0, whatever e says
                 e[k] = max(exp_digamma(w[k] + n[k]), 1e-100)
         value = math.lgamma(alpha) - math.lgamma(alpha + N)
         for i in range(b - a):
@@ -362,7 +363,8 @@ def in_threads(n_jobs, call, sizes):
     cuts = _cuts(sizes, 1 if n == 1 else 4*n)
     if n == 1:
         return [call(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:])]
-    return joblib.Parallel(n_jobs=n, require="sharedmem")(joblib.delayed(call)(lo, hi) for lo, hi in zip(cuts[:-1], cuts[1:]))
+    with ThreadPoolExecutor(n) as pool:                 # joblib would look only every ten milliseconds whether they are done
+        return list(pool.map(call, cuts[:-1], cuts[1:]))
 
 # %% ../nbs/15_variational.ipynb #b97368be
 @njit(nogil=True)
