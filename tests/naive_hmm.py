@@ -214,3 +214,34 @@ def sampled(states, n_steps):
         same += np.equal.outer(z, z)
         n += 1
     return p_K/n, same/n
+
+
+class GroupedPosterior(Posterior):
+    """Exact posterior of tiny sequences in groups: one HDP-HMM for each group under a master Dirichlet process, by the urn with an oracle for every group.
+
+    `group[s]` is the group of sequence s, `conc` the concentration of the groups' weights around the master's.
+    """
+    def __init__(self, sequences, group, n_symbols, eta, alpha, gamma, conc, kappa=0.0):
+        self.group, self.conc = group, conc
+        super().__init__(sequences, n_symbols, eta, alpha, gamma, kappa)
+
+    def prior(self, z, alpha, gamma, kappa):
+        "Step by step: again what was done before, stay by the bonus, or ask; the group's oracle repeats itself or asks the master's."
+        steps, i = [], 0
+        for g, n in zip(self.group, self.lengths):
+            steps += [(g, None if t == 0 else z[i + t - 1], z[i + t]) for t in range(n)]
+            i += n
+
+        def go(s, done, told, master):
+            if s == len(steps):
+                return 1.0
+            g, a, k = steps[s]
+            after, named = done + Counter([(g, a, k)]), told + Counter([(g, k)])
+            stay = kappa*(a == k)
+            p = (done[g, a, k] + stay)*go(s + 1, after, told, master) if done[g, a, k] + stay else 0.0
+            asked = sum(c for (h, _), c in told.items() if h == g)
+            if told[g, k]:
+                p += alpha*told[g, k]/(asked + self.conc)*go(s + 1, after, named, master)
+            p += alpha*self.conc/(asked + self.conc)*(master[k] or gamma)/(sum(master.values()) + gamma)*go(s + 1, after, named, master + Counter([k]))
+            return p/(sum(c for (h, b, _), c in done.items() if (h, b) == (g, a)) + alpha + kappa*(a is not None))
+        return go(0, Counter(), Counter(), Counter())

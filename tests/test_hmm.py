@@ -10,12 +10,12 @@ import pytest
 from numba import njit
 
 from hdp_nb import hmm
-from hdp_nb.chain import run_chain
+from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.estimators import HDPHMM
-from hdp_nb.hmm import (FiniteHMM, HMMSampler, check_sequences, decode, forward_backward, hmm_emission, log_predictive, make_direct_sweep,
+from hdp_nb.hmm import (FiniteHMM, GroupedHMMSampler, HMMSampler, check_sequences, decode, forward_backward, hmm_emission, log_predictive, make_direct_sweep,
                         make_ffbs, mean_chain, mean_emissions, new_chain, new_scratch, predictive_rows, sample_chain, symbols)
-from naive_hmm import Gibbs, Posterior, sampled
+from naive_hmm import Gibbs, GroupedPosterior, Posterior, sampled
 
 # (sequences, symbols, eta, alpha, gamma, kappa)
 CASES = [
@@ -39,9 +39,9 @@ _direct = make_direct_sweep(symbols)
 
 
 @njit
-def _collect(rng, state, scratch, label, prior, hyper, data, marks, n, p_K, same, means):
+def _collect(rng, state, scratch, label, master, prior, hyper, data, marks, n, p_K, same, means):
     for _ in range(n):
-        if _direct(rng, state, scratch, label, hmm.no_master(), prior, hyper, data, marks, 0) < marks.size:
+        if _direct(rng, state, scratch, label, master, prior, hyper, data, marks, 0) < marks.size:
             raise RuntimeError("more states than steps")
         p_K[state.K[()]] += 1/n
         means[0] += state.alpha[()]/n
@@ -57,9 +57,9 @@ def collect(s, n, seed=0):
     "P(K), co-clustering, and means of alpha, gamma, kappa, eta over n sweeps."
     rng, N = np.random.default_rng(seed), len(s.sequences.marks)
     state, out = s.init(rng), (np.zeros(N + 1), np.zeros((N, N)), np.zeros(4))
-    if s.method == "direct" and s.emission is symbols:
+    if type(s) is HMMSampler and s.method == "direct" and s.emission is symbols:
         state = hmm.grow_state(symbols, s.prior, state, 16)
-        _collect(rng, state, new_scratch(16), np.zeros(16, np.int64), s.prior, s.hyper, *s.sequences[:2], n, *out)
+        _collect(rng, state, new_scratch(16), np.zeros(16, np.int64), hmm.no_master(), s.prior, s.hyper, *s.sequences[:2], n, *out)
         return out
     for _ in range(n):
         state = s._sweep(rng, state)
@@ -267,6 +267,201 @@ def test_tiny_concentrations():
         s = make([rng.integers(0, 4, 80).tolist()], 4, .01, 1e-8, 1e-8, method=method, n_states=20, init=3, **FIXED)
         trace = run_chain(s, rng, 10).trace
         assert np.isfinite(trace["log_joint"]).all() and trace["n_states"].min() >= 1
+
+
+# ---------------------------------------------------------------- groups of sequences
+
+# (sequences, group of each, symbols, eta, alpha, gamma, gamma_group, kappa)
+GROUPED = [
+    ([[0, 0, 1], [1, 1]], [0, 1], 2, .3, 1.0, 1.0, .5, 0.0),
+    ([[0, 1], [0], [1, None, 0]], [0, 1, 1], 2, .4, 1.5, .8, 2.0, .8),
+]
+
+
+def grouped(sequences, group, V, eta, alpha=1.0, gamma=1.0, gamma_group=1.0, kappa=0.0, method="direct", gamma_group_prior=None, **options):
+    s = make(sequences, V, eta, alpha, gamma, kappa, method, **options)
+    return GroupedHMMSampler(symbols, s.prior, s.sequences, np.searchsorted(group, np.arange(max(group) + 2)), method, alpha, gamma, kappa,
+                             gamma_group=gamma_group, gamma_group_prior=gamma_group_prior, **{"init": 2, **options})
+
+
+def test_groups_are_exact():
+    case = GROUPED[0]
+    exact = GroupedPosterior(*case)
+    assert distance(collect(grouped(*case, **FIXED), 16_000), exact) < .03
+    assert distance(collect(make(case[0], *case[2:6], **FIXED), 40_000), exact) > .1        # the same sequences without groups
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", GROUPED)
+@pytest.mark.parametrize("method", ["direct", "beam"])
+def test_groups_are_exact_everywhere(case, method):
+    assert distance(collect(grouped(*case, method=method, **FIXED), 100_000), GroupedPosterior(*case)) < TOLERANCE
+
+
+@pytest.mark.slow
+def test_weak_limit_of_groups_comes_closer(case=GROUPED[0]):
+    off = [distance(collect(grouped(*case, method="weak_limit", n_states=L, **FIXED), 20_000), GroupedPosterior(*case)) for L in (3, 10, 40)]
+    assert off[0] > off[1] + .01 > off[2] + .02 and off[2] < .04
+
+
+@pytest.mark.slow
+def test_a_birth_favours_its_own_group(monkeypatch, case=GROUPED[0]):
+    "The control: a state that is born must be given to the group that chose it; the chain without is off."
+    right = hmm.open_state.py_func
+
+    @njit
+    def wrong(rng, beta, beta_u, gamma, master, k, chosen):
+        return ours(rng, beta, beta_u, gamma, master, k, False)
+    ours = njit(right)
+    monkeypatch.setattr(hmm, "open_state", wrong)
+    monkeypatch.setattr(hmm, "make_direct", hmm.make_direct.__wrapped__)
+    kernel = hmm.make_direct(symbols)
+    monkeypatch.setattr(hmm, "make_direct", lambda emission: kernel)
+    assert distance(collect(grouped(*case, **FIXED), 100_000), GroupedPosterior(*case)) > TOLERANCE
+
+
+def check_group_counts(s, state):
+    capacity, z, data, K = state.n_k.size, state.z, s.sequences.data, int(state.K)
+    assert (np.bincount(z, minlength=capacity) == state.n_k).all() and not state.beta[:, K:].any()
+    np.testing.assert_allclose(state.beta.sum(1) + state.beta_u, 1)
+    n_vk, seen = np.zeros_like(state.stats.n_vk), s.sequences.marks & 4 == 0
+    np.add.at(n_vk, (data[seen], z[seen]), 1)
+    assert (n_vk == state.stats.n_vk).all()
+    for g, part in enumerate(s.parts):
+        own, n_ab = z[s.bounds[g]:s.bounds[g + 1]], np.zeros_like(state.n_ab[g])
+        np.add.at(n_ab, (np.where(part.marks & 1, capacity, np.roll(own, 1)), own), 1)
+        assert (n_ab == state.n_ab[g]).all() and (n_ab[:-1].T == state.n_ba[g]).all() and (n_ab.sum(1) == state.n_a[g]).all()
+        assert (state.m_k[g + 1] >= (n_ab[-1] > 0)).all()
+    assert (state.m_k[0, :K][state.n_k[:K] > 0] >= 1).all()
+    if s.method != "weak_limit":
+        assert (state.n_k[:K] > 0).all()
+
+
+@pytest.mark.parametrize("method", ["direct", "beam", "weak_limit"])
+def test_counts_of_groups_after_every_sweep(method, tmp_path):
+    rng = np.random.default_rng(1)
+    s = grouped(some_sequences(rng, (1, 40, 0, 60, 30)), [0, 0, 1, 2, 2], 5, .1, 6.0, 60.0, 20.0, .5, method, gamma_prior=None, eta_prior=(1, 1), init=4,
+                n_states=30, gamma_group_prior=(1, 1))
+    state = s.init(rng)
+    before = state.n_k.size
+    for _ in range(8):
+        state, info = s.sweep(rng, state)
+        check_group_counts(s, state)
+        assert np.isfinite(list(info.values())).all() and info["gamma_group"] > 0
+    assert method == "weak_limit" or state.n_k.size > before
+    run = lambda n, **options: run_chain(s, np.random.default_rng(7), n, **options)
+    whole, _ = run(6), run(3, checkpoint=tmp_path/"c.npz")
+    resumed = run(6, checkpoint=tmp_path/"c.npz")
+    assert (whole.state.z == resumed.state.z).all() and (whole.trace["log_joint"] == resumed.trace["log_joint"]).all()
+
+
+def test_joint_distribution_of_groups():
+    "Everything is free: states, weights, all four concentrations. A wrong prior of one must be noticed."
+    V, lengths, group = 3, [4, 3, 5], [0, 1, 1]
+    priors = dict(alpha_prior=(3, 2), gamma_prior=(3, 2), kappa_prior=(2, 2), gamma_group_prior=(3, 2))
+    s = grouped([[0]*n for n in lengths], group, V, .5, kappa=1.0, **priors)
+    off = grouped([[0]*n for n in lengths], group, V, .5, kappa=1.0, **{**priors, "gamma_group_prior": (3, 4)})
+
+    def prior_draw(rng, L=60):
+        alpha, gamma, kappa, conc = (rng.gamma(a)/b for a, b in priors.values())
+        sticks = rng.beta(1, gamma, L)
+        top = sticks*np.cumprod(np.append(1, 1 - sticks[:-1]))
+        weights = [np.append(top, 1 - top.sum())]
+        z = []
+        for g in (0, 1):
+            shapes = conc*weights[0]
+            weights.append(np.exp(hmm_log_dirichlet(rng, shapes)))
+            rows = {}
+            for n in np.array(lengths)[np.array(group) == g]:
+                a = None
+                for _ in range(n):
+                    if a not in rows:
+                        rows[a] = np.exp(hmm_log_dirichlet(rng, alpha*weights[-1] + (0 if a is None else kappa*(np.arange(L + 1) == a))))
+                    a = rng.choice(L + 1, p=rows[a])
+                    z.append(a)
+        used = np.unique(z)
+        state = s.state(np.array(z), alpha, gamma, kappa)
+        state.gamma_group[()], K = conc, len(used)
+        state.beta[:, :K] = np.array(weights)[:, used]
+        state.beta_u[:] = 1 - state.beta.sum(1)
+        return state
+
+    def data_draw(rng, state):
+        x = s.sequences.data
+        for k in range(int(state.K)):
+            x[state.z == k] = (rng.random((np.sum(state.z == k), 1)) > rng.dirichlet(np.full(V, .5)).cumsum()[:-1]).sum(1)
+        s._recount(state)
+        off.sequences.data[:] = x
+        return x
+
+    def statistics(state, x):
+        return {"K": float(state.K), "alpha": float(state.alpha), "gamma": float(state.gamma), "kappa": float(state.kappa), "gamma_group": float(state.gamma_group),
+                "log gamma_group": np.log(state.gamma_group), "same": float(state.z[0] == state.z[5]), "rest": state.beta_u[1], "top": state.beta_u[0],
+                "fit": float(x[0] == x[5])}
+
+    z = [joint_distribution_test(np.random.default_rng(3), prior_draw, data_draw, lambda rng, state, x, s=s: s._sweep(rng, state), statistics,
+                                 n_draws=500, n_rounds=3) for s in (s, off)]
+    assert max(map(abs, z[0].values())) < 4 and abs(z[1]["log gamma_group"]) > 6, z
+
+
+def hmm_log_dirichlet(rng, shapes):
+    "Logs of a Dirichlet vector, of shapes however small."
+    logs = np.log(rng.standard_gamma(shapes + 1)) + np.log(1 - rng.random(len(shapes)))/np.maximum(shapes, 1e-290)
+    logs -= logs.max()
+    return logs - np.log(np.exp(logs).sum())
+
+
+def test_estimator_with_groups(tmp_path):
+    "Sequences in any order; what is shared and what is each group's."
+    rng, lengths, groups = np.random.default_rng(0), [30, 20, 25, 0, 40], ["up", "down", "up", "up", "down"]
+    X = np.concatenate([np.cumsum(np.full(n, 1 if g == "up" else 2)) % 3 for n, g in zip(lengths, groups)])
+    seen = []
+    model = HDPHMM(n_iter=60, thin=10, init=X, random_state=0, eta=.1).fit(X, lengths, groups=groups, callback=lambda sweep, state: seen.append(state.z))
+    K = model.n_states_
+    assert K == 3 and model.groups_.tolist() == ["down", "up"] and model.transmat_.shape == (2, 3, 3) and model.startprob_.shape == (2, 3)
+    np.testing.assert_allclose(model.transmat_.sum(2), 1)
+    np.testing.assert_allclose([model.weights_.sum(), *model.group_weights_.sum(1)], 1)
+    assert model.weights_.shape == (4,) and model.group_weights_.shape == (2, 4) and model.gamma_group_ == model.trace_["gamma_group"][-1]
+    assert all(len({(x, z) for x, z in zip(X, states)}) == 3 for states in (model.labels_, seen[-1]))         # symbols name the states, in the order of X
+    name = {z: x for x, z in zip(X, model.labels_)}
+    for g, step in (("up", 1), ("down", 2)):
+        p = model.transmat_[model.groups_.tolist().index(g)]
+        assert all(name[row.argmax()] == (name[a] + step) % 3 and row.max() > .8 for a, row in enumerate(p))
+        x, z = model.sample(50, 0, g)
+        assert np.mean((np.diff(x) - step) % 3 == 0) > .6
+    new, as_up = [0, 1, 2, 0, 0, 2, 1], ["up", "down"]
+    scores = model.score_samples(new, [4, 3], as_up)
+    assert scores.sum() > model.score(new, [4, 3], as_up[::-1]) + 5
+    assert scores[1] == pytest.approx(model.score_samples([0, 2, 1], groups=["down"])[0])
+    for method in ("viterbi", "posterior"):
+        assert [name[z] for z in model.predict(new, [4, 3], method, as_up)] == new
+    model.save(tmp_path/"m.npz")
+    assert HDPHMM.load(tmp_path/"m.npz").score(new, [4, 3], as_up) == scores.sum()
+    corpus = Corpus.from_docs([[0, 1, 2], [2, 1, 0]], n_words=3, groups={"way": as_up})
+    by_column = HDPHMM(n_iter=4, random_state=0).fit(corpus, groups="way")
+    assert by_column.score(corpus, groups="way") == HDPHMM(n_iter=4, random_state=0).fit([0, 1, 2, 2, 1, 0], [3, 3], groups=as_up).score(corpus, groups=as_up)
+    assert model.fit(X, lengths).groups_ is None and model.transmat_.ndim == 2
+
+
+def test_bad_groups():
+    X, lengths = [0, 1, 0, 1], [2, 2]
+    for groups in (["a"], [["a", "b"]], [.5, 1.5], ["a", None], 3, [1, np.nan]):
+        with pytest.raises(ValueError, match="^groups must be one whole number or string for each of the 2 sequences"):
+            HDPHMM(n_iter=2).fit(X, lengths, groups=groups)
+    with pytest.raises(ValueError, match="^groups must be one label per sequence or a group column of the corpus"):
+        HDPHMM(n_iter=2).fit(X, lengths, groups="period")
+    for params, name in ((dict(gamma_group=0), "gamma_group"), (dict(gamma_group_prior=(1, 0)), "gamma_group_prior")):
+        with pytest.raises(ValueError, match=f"^{name}"):
+            HDPHMM(n_iter=2, **params).fit(X, lengths, groups=[0, 1])
+    model = HDPHMM(n_iter=2).fit(X, lengths, groups=[7, 8])
+    for groups, message in ((None, "given for every sequence"), ([7, 9], "among those of the fit .7, 8., got 9"), (["7", "8"], "among those"), ([7], "each of the 2")):
+        for call in (model.score, model.score_samples, model.predict, model.predict_proba):
+            with pytest.raises(ValueError, match=f"^groups must .*{message}"):
+                call(X, lengths, groups=groups)
+    with pytest.raises(ValueError, match="^group must be one of 7, 8, got None"):
+        model.sample(3)
+    with pytest.raises(ValueError, match="^groups must be None"):
+        HDPHMM(n_iter=2).fit(X).score(X, groups=[0])
 
 
 # ---------------------------------------------------------------- structure
