@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .variational import (Batch, doc_topics, e_step, exp_digamma, first_state, in_threads, make_batch, take, topic_bound,
+from .variational import (Batch, aligned, doc_topics, e_step, exp_digamma, first_state, in_threads, make_batch, take, topic_bound,
                                 topic_factors, topic_statistics, update_alpha, update_beta, update_eta, update_gamma)
 
 # %% ../nbs/16_online.ipynb #eb9ce7d9
@@ -49,7 +49,7 @@ class OnlineOptions(NamedTuple):
     tol: float = 1e-3                   # of the E-step
     n_jobs: int = None                  # threads; the result does not depend on it
     split_merge: bool = True
-    z_split: float = 2.0                # standard errors by which a split must predict better
+    z_split: float = 1.0                # standard errors by which a split must predict better
     z_prune: float = 1.0                # standard errors by which a merge or a deletion may predict worse
     own: float = 0.5                    # share of a topic's own term that a merge or a deletion saves
     smooth: float = 3.0                 # c in (O4)
@@ -223,7 +223,7 @@ def split_gain(state, batch, E, cut, k, lam2, share, options):
         return np.zeros(1)
     weight = alpha*state.beta[:-1]
     before = completion(some, held, E, cut.phi, weight, alpha, cut.n[rows], V, options)
-    wider = np.zeros((len(E), -(-(K + 1)//8)*8))
+    wider = aligned(len(E), -(-(K + 1)//8)*8)
     wider[:, :K] = E[:, :K]
     wider[:, [k, K]] = topic_factors(lam2, batch)[:, :2]
     two = lam2[batch.vocab]/lam2.sum(axis=0)
