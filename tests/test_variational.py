@@ -2,13 +2,14 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from numba import njit
 from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.estimators import VariationalHDP
 from hdp_nb.evaluate import Unigram, document_completion
-from hdp_nb.variational import (VariationalState, better, distinct_words, doc_topics, e_step, exp_digamma, fit_batch, first_state, global_bound, infer,
+from hdp_nb.variational import (VariationalState, better, distinct_words, doc_topics, dot4, e_step, exp_digamma, fit_batch, first_state, global_bound, infer,
                                 make_batch, predict_tokens, take, topic_bound, topic_factors, topic_statistics, update_alpha, update_beta, update_eta,
                                 update_gamma)
 
@@ -71,6 +72,19 @@ def test_exp_digamma():
     x = np.concatenate([np.geomspace(2e-3, 1e12, 4000), [1.0, 0.5, 3.0]])
     assert abs(np.array([exp_digamma(v) for v in x])/np.exp(digamma(x)) - 1).max() < 3e-8
     assert exp_digamma(1e-6) < 1e-300                            # as the true value underflows
+
+
+@njit
+def compiled_dot4(E, rows, e):
+    return dot4(E, rows[0], rows[1], rows[2], rows[3], e)
+
+
+@pytest.mark.parametrize("length", [8, 16, 120])
+def test_eight_sums_side_by_side(length):
+    "Compiled and plain to the last bit; rows may be longer than the vector, and occur twice."
+    rng, rows = np.random.default_rng(length), np.array([4, 0, 2, 2], np.int32)
+    E, e = rng.normal(size=(5, 120)), rng.normal(size=length)
+    assert compiled_dot4(E, rows, e) == dot4(E, *rows, e) and np.allclose(dot4(E, *rows, e), E[rows, :length] @ e)
 
 
 def test_e_step_is_a_stationary_point_of_the_full_bound(case):
