@@ -354,7 +354,8 @@ def _with_moves(model, sampler, kind):
     n = _check_int("split_merge", model.split_merge, 0)
     if model.split_merge_until is not None:
         _check_int("split_merge_until", model.split_merge_until, 0)
-    return kind(sampler, n, model.split_merge_until) if n else sampler
+    scans = _check_int("split_merge_scans", model.split_merge_scans, 0)
+    return kind(sampler, n, model.split_merge_until, scans=scans) if n else sampler
 
 _SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler}
 
@@ -380,6 +381,8 @@ class HDP(_GibbsTopics):
         Proposals to split or merge topics before every sweep (Wang & Blei 2012); a few make up for what one token at a time cannot do.
     split_merge_until : int or None
         How many sweeps, from the first on, have them; None is all. The samples are exact either way.
+    split_merge_scans : int
+        0: a proposal shares out what it splits in one pass (Dahl 2003). Otherwise in that many restricted Gibbs scans (Jain & Neal 2004), which cost as much each.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -420,7 +423,7 @@ class HDP(_GibbsTopics):
         Sweeps before the first kept sample.
     """
     def __init__(self, sampler="crf", gamma=1.0, alpha=1.0, eta=0.5, gamma_prior=(1, 1), alpha_prior=(1, 1), eta_prior=None,
-                 alpha_per_document=False, split_merge=0, split_merge_until=None, n_iter=300, burn_in=None, thin=10, init=100,
+                 alpha_per_document=False, split_merge=0, split_merge_until=None, split_merge_scans=0, n_iter=300, burn_in=None, thin=10, init=100,
                  n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.sampler = sampler
         self.gamma = gamma
@@ -432,6 +435,7 @@ class HDP(_GibbsTopics):
         self.alpha_per_document = alpha_per_document
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
+        self.split_merge_scans = split_merge_scans
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -684,6 +688,8 @@ class DPMixture(ClusterMixin, _Sampled):
         Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
     split_merge_until : int or None
         How many sweeps, from the first on, have them; None is all. The samples are exact either way.
+    split_merge_scans : int
+        0: a proposal shares out what it splits in one pass (Dahl 2003). Otherwise in that many restricted Gibbs scans (Jain & Neal 2004), which cost as much each.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -715,7 +721,7 @@ class DPMixture(ClusterMixin, _Sampled):
     burn_in_ : int
         Sweeps before the first kept sample.
     """
-    def __init__(self, likelihood="categorical", alpha=1.0, alpha_prior=(1, 1), eta=0.5, n_symbols=None, prior=None, split_merge=0, split_merge_until=None,
+    def __init__(self, likelihood="categorical", alpha=1.0, alpha_prior=(1, 1), eta=0.5, n_symbols=None, prior=None, split_merge=0, split_merge_until=None, split_merge_scans=0,
                  n_iter=2000, burn_in=None, thin=10, n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.likelihood = likelihood
         self.alpha = alpha
@@ -725,6 +731,7 @@ class DPMixture(ClusterMixin, _Sampled):
         self.prior = prior
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
+        self.split_merge_scans = split_merge_scans
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
