@@ -640,11 +640,14 @@ class NestedSampler:
         Probability with which an empty cluster may be entered in a sweep; 4/n_clusters if that is less than 1.
     n_flips : int, optional
         Words per sweep that are offered the other side; by default as many as there are.
+    start_clusters : int, optional
+        Clusters at the start, n_clusters at most; by default the square root of the number of documents.
     start_topics : int
         Topics of every measure among which tokens are spread at the start.
     """
     def __init__(self, corpus, n_clusters=100, n_topics=30, conc_global=1.0, conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(0.1, 1),
-                 eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None, start_topics=4):
+                 eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None, start_clusters=None,
+                 start_topics=4):
         self.corpus = c = as_corpus(corpus)
         _check_positive(conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta)
         if eta < 1e-3:
@@ -662,6 +665,7 @@ class NestedSampler:
                 raise ValueError(f"categories must hold one label per document, shape ({c.n_docs},), got shape {categories.shape}")
             self.names, self.categories = np.unique(categories, return_inverse=True)
             self.K = len(self.names)
+        self.start_clusters = min(math.isqrt(c.n_docs) + 1 if start_clusters is None else _check_int("start_clusters", start_clusters, 1), self.K)
         p_open = min(1.0, 4/self.K) if p_open is None else p_open
         if not 0 < p_open <= 1:
             raise ValueError(f"p_open must be above 0 and at most 1, got {p_open!r}")
@@ -692,7 +696,7 @@ class NestedSampler:
         if kind == GLOBAL:
             n_local = min(max(int(rng.random()*V), 1), V - 1)
             q[np.argsort(-term_variance(X), kind="stable")[:n_local]] = LOCAL
-        c = self.categories if self.categories is not None else _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), self.K)
+        c = self.categories if self.categories is not None else _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), self.start_clusters)
         sides = np.where(q == BOTH, 2, q)[corpus.x]
         local = np.where(sides == BOTH, rng.integers(2, size=corpus.n_tokens), 1 - sides)
         z = rng.integers(self.start_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)

@@ -252,7 +252,7 @@ def test_term_variance():
 
 @pytest.mark.parametrize("argument, value", [
     ("eta", 0), ("eta", 1e-4), ("conc_global", 0), ("conc_local", -1), ("conc_cluster", np.nan), ("conc_cluster_prior", (1,)), ("n_clusters", 0), ("n_topics", 2.5),
-    ("p_open", 0), ("p_open", 1.5), ("n_flips", -1), ("start_topics", 0), ("categories", [1, 2]), ("shared_epsilon", True)])
+    ("p_open", 0), ("p_open", 1.5), ("n_flips", -1), ("start_clusters", 0), ("start_topics", 0), ("categories", [1, 2]), ("shared_epsilon", True)])
 def test_bad_arguments(argument, value):
     with pytest.raises(ValueError, match=f"^{argument}"):
         NestedSampler(corpus40, **{argument: value})
