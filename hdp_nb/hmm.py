@@ -7,12 +7,12 @@ __all__ = ['symbols', 'HMMPrior', 'HMMState', 'Emission', 'SymbolPrior', 'Symbol
            'Master', 'no_master', 'open_state', 'close_state', 'make_direct', 'make_compact', 'ask_oracle',
            'resample_rows', 'resample_weights', 'make_direct_sweep', 'log_transitions', 'make_log_emissions',
            'make_recount', 'grow_state', 'Sequences', 'mark_steps', 'Chain', 'new_chain', 'make_ffbs',
-           'make_draw_chain', 'make_extend', 'make_blocked', 'make_beam_sweep', 'resample_finite_weights',
-           'make_weak_sweep', 'StateCounts', 'HMMSampler', 'hmm_emission', 'check_sequences', 'check_groups',
-           'take_sequences', 'predictive_rows', 'sampled_rows', 'make_forward', 'forward_backward', 'forward_table',
-           'viterbi', 'make_fit', 'sample_stats', 'log_predictive', 'mean_chain', 'decode', 'mean_emissions',
-           'sample_chain', 'GroupState', 'one_group', 'number_groups', 'resample_group_weights', 'GroupedHMMSampler',
-           'in_group', 'FiniteHMM', 'count_symbols']
+           'make_draw_chain', 'make_extend', 'make_blocked', 'resample_finite_weights', 'make_blocked_sweep',
+           'StateCounts', 'HMMSampler', 'hmm_emission', 'check_sequences', 'check_groups', 'take_sequences',
+           'predictive_rows', 'sampled_rows', 'make_forward', 'forward_backward', 'forward_table', 'viterbi',
+           'make_fit', 'sample_stats', 'log_predictive', 'mean_chain', 'decode', 'mean_emissions', 'sample_chain',
+           'GroupState', 'one_group', 'number_groups', 'resample_group_weights', 'GroupedHMMSampler', 'in_group',
+           'FiniteHMM', 'count_symbols']
 
 # %% ../nbs/18_hmm.ipynb #6e07a22a
 import math
@@ -516,7 +516,7 @@ def resample_rows(rng, n_a, alpha, kappa, prior, m, sticky):
 def resample_weights(rng, state, prior):
     "m, then gamma given m, beta given m and gamma, and alpha and kappa given m: the order matters (see the text)."
     sticky = ask_oracle(rng, state)
-    K, m_k, beta, m, w = state.K[()], state.m_k, state.beta, 0, np.empty(state.K[()] + 1)
+    K, m_k, beta, m, w = state.K[()], state.m_k, state.beta, np.int64(0), np.empty(state.K[()] + 1)
     for k in range(K):
         m += m_k[k]
         w[k] = m_k[k]
@@ -887,30 +887,12 @@ def make_blocked(emission):
 
     return blocked
 
-@lru_cache(maxsize=None)
-def make_beam_sweep(emission):
-    "The jitted whole sweep of the beam sampler, `(rng, state, chain, label, master, prior, hyper, data, marks, offsets, go_on)`; as `make_blocked`'s."
-    blocked, recount, compact, learn = make_blocked(emission), make_recount(emission), make_compact(emission), emission.learn
-
-    @njit(nogil=True)
-    def sweep(rng, state, chain, label, master, prior, hyper, data, marks, offsets, go_on):
-        if not blocked(rng, state, chain, master, prior, data, marks, offsets, go_on):
-            return False
-        recount(state, data, marks, True)
-        compact(state, label)
-        resample_weights(rng, state, hyper)
-        if hyper.eta_shape > 0.0:
-            learn(rng, state.stats, hyper.eta_shape, hyper.eta_rate)
-        return True
-
-    return sweep
-
 # %% ../nbs/18_hmm.ipynb #07b652d6
 @njit(nogil=True)
 def resample_finite_weights(rng, state, prior):
     "As `resample_weights`, for L states with beta ~ Dir(gamma/L, ..., gamma/L)."
     sticky = ask_oracle(rng, state)
-    L, m_k, m, tables, w = state.K[()], state.m_k, 0, 0, np.empty(state.K[()])
+    L, m_k, m, tables, w = state.K[()], state.m_k, np.int64(0), np.int64(0), np.empty(state.K[()])
     for k in range(L):
         m += m_k[k]
         tables += antoniak(rng, m_k[k], state.gamma[()]/L)
@@ -924,17 +906,26 @@ def resample_finite_weights(rng, state, prior):
     resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
 
 @lru_cache(maxsize=None)
-def make_weak_sweep(emission):
-    "The jitted whole sweep on the weak limit, `(rng, state, chain, master, prior, hyper, data, marks, offsets)`."
-    blocked, recount, learn = make_blocked(emission), make_recount(emission), emission.learn
+def make_blocked_sweep(emission):
+    """The jitted whole sweep `(rng, state, chain, label, master, prior, hyper, data, marks, offsets, go_on)` without a master; returns as `make_blocked`'s.
+
+    Of the beam if the chain has slices, on the weak limit if it has none.
+    """
+    blocked, recount, compact, learn = make_blocked(emission), make_recount(emission), make_compact(emission), emission.learn
 
     @njit(nogil=True)
-    def sweep(rng, state, chain, master, prior, hyper, data, marks, offsets):
-        blocked(rng, state, chain, master, prior, data, marks, offsets, False)
+    def sweep(rng, state, chain, label, master, prior, hyper, data, marks, offsets, go_on):
+        if not blocked(rng, state, chain, master, prior, data, marks, offsets, go_on):
+            return False
         recount(state, data, marks, True)
-        resample_finite_weights(rng, state, hyper)
+        if chain.u.shape[0] > 0:
+            compact(state, label)
+            resample_weights(rng, state, hyper)
+        else:
+            resample_finite_weights(rng, state, hyper)
         if hyper.eta_shape > 0.0:
             learn(rng, state.stats, hyper.eta_shape, hyper.eta_rate)
+        return True
 
     return sweep
 
@@ -1036,10 +1027,7 @@ class HMMSampler:
                     return state
                 state = grow_state(self.emission, self.prior, state, capacity + 4*(1 + capacity//8))
         chain = self._new_chain(state.n_k.size, self.sequences)
-        if self.method == "weak_limit":
-            make_weak_sweep(self.emission)(rng, state, chain, no_master(), self.prior, self.hyper, data, marks, offsets)
-            return state
-        go_on, kernel = False, make_beam_sweep(self.emission)
+        go_on, kernel = False, make_blocked_sweep(self.emission)
         while not kernel(rng, state, chain, np.zeros(state.n_k.size, np.int64), no_master(), self.prior, self.hyper, data, marks, offsets, go_on):
             go_on, capacity = True, state.n_k.size + 4*(1 + state.n_k.size//8)
             state = grow_state(self.emission, self.prior, state, capacity)
@@ -1464,7 +1452,8 @@ def decode(emission, prior, sample, sequences, method):
         return z
     p, a, b = _pad(p, (S, S)), np.empty((N, S)), np.empty((N, S))
     forward_backward(_pad(p0, S), p, np.ascontiguousarray(p.T), f, offsets, a, b)
-    return (a*b)[:, :K]
+    a *= b
+    return a[:, :K]
 
 # %% ../nbs/18_hmm.ipynb #2bd41b5a
 def mean_emissions(emission, prior, sample):
@@ -1631,7 +1620,8 @@ def in_group(sample, g):
 class FiniteHMM(BaseEstimator):
     """A classical hidden Markov model over symbols, with a number of states that has to be chosen: what the HDP-HMM is held against.
 
-    Expectation maximisation with scaled forward-backward (Rabiner 1989).
+    Expectation maximisation with scaled forward-backward (Rabiner 1989). Symbols only, as in the paper's experiment; `HDPHMM` takes numbers
+    and counts as well.
 
     Parameters
     ----------

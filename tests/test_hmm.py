@@ -80,17 +80,17 @@ def test_direct_is_exact(case):
 
 
 def test_beam_is_exact():
-    assert distance(collect(make(*CASES[3], method="beam", **FIXED), 80_000), Posterior(*CASES[3])) < TOLERANCE
+    assert distance(collect(make(*CASES[3], method="beam", **FIXED), 50_000), Posterior(*CASES[3])) < TOLERANCE
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_beam_is_exact_everywhere(case):
-    assert distance(collect(make(*case, method="beam", **FIXED), 300_000), Posterior(*case)) < TOLERANCE
+    assert distance(collect(make(*case, method="beam", **FIXED), 150_000), Posterior(*case)) < TOLERANCE
 
 
 def test_weak_limit_comes_closer(case=CASES[1]):
-    off = [distance(collect(make(*case, method="weak_limit", n_states=L, **FIXED), 12_000), Posterior(*case)) for L in (3, 10, 40)]
+    off = [distance(collect(make(*case, method="weak_limit", n_states=L, **FIXED), 8_000), Posterior(*case)) for L in (3, 10, 40)]
     assert off[0] > off[1] + .02 > off[2] + .04 and off[2] < .04
 
 
@@ -109,11 +109,11 @@ def test_exact_with_everything_learned(method, n):
     priors = dict(alpha_prior=(2, 1), gamma_prior=(1, 1), kappa_prior=(1, 1), eta_prior=(2, 2))
     sequences = [[0, 0, 1], [0]]
     exact = Posterior(sequences, 2, .5)
-    means = exact.hyper(.5, 1, 1, 1, **priors)
+    means = exact.hyper(.5, 1, 1, 1, **priors, n_grid=28)
     found = collect(make(sequences, 2, .5, kappa=1.0, method=method, **priors), n)
     assert distance(found, exact) < TOLERANCE
     np.testing.assert_allclose(found[2], means, rtol=.03)
-    wrong = Posterior(sequences, 2, .5).hyper(.5, 1, 1, 1, **{**priors, "alpha_prior": (2, .5)})     # a rate taken for a scale, say
+    wrong = Posterior(sequences, 2, .5).hyper(.5, 1, 1, 1, **{**priors, "alpha_prior": (2, .5)}, n_grid=28)     # a rate taken for a scale, say
     assert abs(found[2][0]/wrong[0] - 1) > .1
 
 
@@ -160,7 +160,7 @@ def test_all_emissions_are_exact(emission, method):
         return fam.log_marginal(prior, stats, 0)
     exact = Posterior([x], 1, 1.0, 1.2, .8, .4, emission=log_marginal)
     s = HMMSampler(hmm_emission(emission), prior, sequences, method, 1.2, .8, .4, init=2, **FIXED)
-    assert distance(collect(s, 60_000), exact) < TOLERANCE
+    assert distance(collect(s, 60_000 if method == "direct" else 240_000), exact) < TOLERANCE
 
 
 # ---------------------------------------------------------------- bookkeeping
@@ -287,7 +287,7 @@ def grouped(sequences, group, V, eta, alpha=1.0, gamma=1.0, gamma_group=1.0, kap
 def test_groups_are_exact():
     case = GROUPED[0]
     exact = GroupedPosterior(*case)
-    assert distance(collect(grouped(*case, **FIXED), 16_000), exact) < .03
+    assert distance(collect(grouped(*case, **FIXED), 10_000), exact) < .03
     assert distance(collect(make(case[0], *case[2:6], **FIXED), 40_000), exact) > .1        # the same sequences without groups
 
 
@@ -295,7 +295,7 @@ def test_groups_are_exact():
 @pytest.mark.parametrize("case", GROUPED)
 @pytest.mark.parametrize("method", ["direct", "beam"])
 def test_groups_are_exact_everywhere(case, method):
-    assert distance(collect(grouped(*case, method=method, **FIXED), 100_000), GroupedPosterior(*case)) < TOLERANCE
+    assert distance(collect(grouped(*case, method=method, **FIXED), 60_000), GroupedPosterior(*case)) < TOLERANCE
 
 
 @pytest.mark.slow
@@ -490,12 +490,13 @@ def accuracy(z, truth):
     return n[linear_sum_assignment(-n)].sum()/len(z)
 
 
-def test_sticky_states_are_decoded():
+@pytest.mark.parametrize("method, n_iter", [("weak_limit", 400), pytest.param("direct", 3000, marks=pytest.mark.slow)])
+def test_sticky_states_are_decoded(method, n_iter):
     found = []
     for seed in range(5):
         truth, x = sticky_chain(np.random.default_rng(seed))
-        s = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 24, .2), "weak_limit", kappa_prior=(10, .2), init=30, n_states=30)
-        sample = run_chain(s, np.random.default_rng(seed), 600, burn_in=599).samples[-1]
+        s = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 24, .2), method, kappa_prior=(10, .2), init=30, n_states=30)
+        sample = run_chain(s, np.random.default_rng(seed), n_iter, burn_in=n_iter - 1).samples[-1]
         found.append(accuracy(decode(symbols, s.prior, sample, s.sequences, "posterior").argmax(1), truth))
     assert np.sum(np.array(found) >= .9) >= 4, found
 
@@ -744,7 +745,9 @@ def test_estimator_with_other_samplers(sampler):
 def test_estimator_of_counts():
     X = np.where(np.arange(60) % 20 < 10, 3.0, 40.0) + np.arange(60) % 3
     X[5] = np.nan
-    model, _ = fitted("poisson", X, None, n_iter=200, burn_in=150)
+    X = np.append(X, [np.nan]*3)                                              # a sequence of which nothing was seen
+    model, _ = fitted("poisson", X, [60, 3], n_iter=200, burn_in=150)
+    assert model.score_samples(X, [60, 3])[1] == pytest.approx(0, abs=1e-9)
     assert model.n_states_ <= 4 and sorted(model.emissions_["rate"][:2, 0].round(-1)) == [0, 40] and model.prior_["shape"].shape == (1,)
     z = model.predict(X)
     assert z[0] != z[10] and z[0] == z[5] and model.sample(5, 0)[0].shape == (5, 1) and np.isfinite(model.score(X))
