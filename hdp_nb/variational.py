@@ -162,16 +162,9 @@ def exp_digamma(x):
     series = t*(1.0 + r*(1/24 - r*(37/5760 - r*(10313/2903040 - r*(5509121/1393459200)))))
     y = max(-(2.0*x + 3.0)*(2.0*u + 2.0)/(u*(u + 2.0)), -700.0)/1024
     p = 1.0 + y*(1.0 + y*(1/2 + y*(1/6 + y*(1/24 + y*(1/120 + y*(1/720 + y*(1/5040 + y*(1/40320 + y*(1/362880 + y*(1/3628800 + y/39916800))))))))))
-    p *= p
-    p *= p
-    p *= p
-    p *= p
-    p *= p
-    p *= p
-    p *= p
-    p *= p
-    p *= p
-    return series*(p*p)
+    for _ in range(10):
+        p *= p
+    return series*p
 
 # %% ../nbs/15_variational.ipynb #61a4e146
 def dot4(E, i, j, k, l, e):
