@@ -1438,8 +1438,8 @@ class HDPHMM(_Sampled):
     Parameters
     ----------
     sampler : "direct", "beam" or "weak_limit"
-        One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences, with at most `max_states` states, the one
-        for states that last long, which a sampler that moves single steps is slow to put together.
+        One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences, with at most `max_states` states, which
+        needs the fewest sweeps where states last long (with `kappa_prior`, direct assignment gets there in some thousands).
     emission : "categorical", "normal", "poisson" or the name of a likelihood
         What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance matrix; counts of events.
     gamma, alpha : float > 0
