@@ -1502,6 +1502,8 @@ def one_group(state, first, end, g):
 def number_groups(emission, state):
     "Number the states in use 0..K-1 again; weights of the others go back to what is left."
     used, K = np.flatnonzero(state.n_k), np.count_nonzero(state.n_k)
+    if len(used) == used[-1] + 1 == state.K:
+        return
     state.beta_u[:] += np.delete(state.beta, used, axis=1).sum(axis=1)
     for k, old in enumerate(used):
         if k < old:
@@ -1523,14 +1525,14 @@ def resample_group_weights(rng, state, hyper, group_prior, finite):
         state.gamma[()] = resample_concentration(rng, float(state.gamma), m_k[:1].sum(axis=1), top, hyper.gamma_shape, hyper.gamma_rate)
     if group_prior[0] > 0:
         state.gamma_group[()] = resample_concentration(rng, float(state.gamma_group), m_k[1:].sum(axis=1), tables[1:].sum(), *group_prior)
-    shapes = np.append(m_k[0, :K] + state.gamma/K*finite, 0.0 if finite else state.gamma)
+    base = np.append(np.full(K, finite*state.gamma/K), 0.0 if finite else state.gamma)
     for s in range(G + 1):
-        if s > 0:
-            shapes = np.append(m_k[s, :K], 0) + state.gamma_group*above
-        weights = np.where(shapes > 0, np.maximum(shapes, 1e-290), 0.0)
-        sample_dirichlet(rng, weights, weights)
-        above = np.maximum(weights, 1e-300) if s == 0 else above
-        state.beta[s, :K], state.beta_u[s] = np.maximum(weights[:K], 1e-300), 0.0 if finite else max(weights[K], 1e-300)
+        w = np.append(m_k[s, :K], 0) + base
+        w[w > 0] = np.maximum(w[w > 0], 1e-290)
+        sample_dirichlet(rng, w, w)
+        state.beta[s, :K], state.beta_u[s] = np.maximum(w[:K], 1e-300), 0.0 if finite else max(w[K], 1e-300)
+        if s == 0:
+            base = state.gamma_group*np.append(state.beta[0, :K], state.beta_u[0])
     resample_rows(rng, state.n_a, state.alpha, state.kappa, hyper, int(m_k[1:].sum()), sticky)
 
 # %% ../nbs/18_hmm.ipynb #3cbf531d
@@ -1594,10 +1596,10 @@ class GroupedHMMSampler(HMMSampler):
             state = grow_state(self.emission, self.prior, state, capacity + 4*(1 + capacity//8))
 
     def _sweep(self, rng, state):
-        for g in range(len(self.parts)):
-            if len(self.parts[g].marks):
+        for g, part in enumerate(self.parts):
+            if len(part.marks):
                 state = self._move(rng, state, g)
-                if self.method == "beam" or self.method == "direct" and g == len(self.parts) - 1:
+                if self.method != "weak_limit":
                     number_groups(self.emission, state)
         resample_group_weights(rng, state, self.hyper, self.group_prior, self.method == "weak_limit")
         if self.hyper.eta_shape > 0:
