@@ -18,7 +18,7 @@ from numba import njit
 from .dp import resample_concentration
 from .franchise import (FranchiseSampler, FranchiseState, _find_table, _pad, _serve_tables, _weigh, document_alpha, log_likelihood,
                               number_dishes, number_topics, pick, resample_alpha, resample_eta, resample_hyperparameters, seat_by_topic, unseated)
-from .special import antoniak
+from .special import antoniak, log_rising
 
 # %% ../nbs/12_direct.ipynb #2a013a6e
 class DirectState(NamedTuple):
@@ -144,20 +144,20 @@ def sweep_direct(rng, state, scratch, x, offsets, lengths, prior):
     draw_beta(rng, state.beta, m_k, state.K[()], state.gamma[()])          # last: it must know the new gamma
     return True
 
-# %% ../nbs/12_direct.ipynb #c54b46cb
+# %% ../nbs/12_direct.ipynb #460d2b64
 @njit(nogil=True)
 def log_topics(state, offsets):
     "log p(z | beta), (36)."
     z, beta, n_jk, total = state.z, state.beta, np.zeros(state.n_k.size), 0.0
     for j in range(offsets.shape[0] - 1):
         alpha = document_alpha(state.alpha, j)
-        total += math.lgamma(alpha) - math.lgamma(alpha + offsets[j + 1] - offsets[j])
+        total -= log_rising(alpha, offsets[j + 1] - offsets[j])
         for i in range(offsets[j], offsets[j + 1]):
             n_jk[z[i]] += 1.0
         for i in range(offsets[j], offsets[j + 1]):
             n, a = n_jk[z[i]], alpha*beta[z[i]]
             if n > 0.0:
-                total += math.lgamma(a + n) - math.lgamma(a)
+                total += log_rising(a, int(n))
                 n_jk[z[i]] = 0.0
     return total
 

@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 from .corpus import as_corpus, _check_positive
 from .dp import _log_eppf, check_gamma_prior, resample_concentration
-from .special import antoniak
+from .special import antoniak, log_rising
 
 # %% ../nbs/11_franchise.ipynb #99c6e5e8
 class FranchisePrior(NamedTuple):
@@ -68,31 +68,53 @@ class Scratch(NamedTuple):
     m: np.ndarray       # (1,) tables of the franchise
     at: np.ndarray      # (3,) where the sweep is: document, phase, token or table
 
-# %% ../nbs/11_franchise.ipynb #285a6480
+# %% ../nbs/11_franchise.ipynb #1c3358f1
 @njit(nogil=True)
 def pick(rng, p, partial):
     "Draw an index with probability proportional to `p` (length a multiple of 4); `partial` is scratch."
     h = p.shape[0]//4
-    for k in range(h):                  # fold into a quarter: additions side by side, in a fixed order
+    groups = h//4
+    for k in range(h):
         partial[k] = (p[k] + p[k + h]) + (p[k + 2*h] + p[k + 3*h])
     total = 0.0
-    for k in range(h):
+    for g in range(groups):             # partial[h + g]: what comes before group g
+        partial[h + g] = total
+        total += (partial[4*g] + partial[4*g + 1]) + (partial[4*g + 2] + partial[4*g + 3])
+    whole = total
+    for k in range(4*groups, h):        # columns left over if the length is no multiple of 16
         total += partial[k]
-        partial[k] = total
     u = rng.random()*total
-    k = 0
-    while k < h - 1 and partial[k] <= u:
-        k += 1
-    if k > 0:
-        u -= partial[k - 1]
-    last = k                            # rounding may leave u a hair too large: then the last possible one
-    for k in range(k, p.shape[0], h):
+    if u < whole:
+        g = 0
+        for s in range(1, groups):
+            g += int(partial[h + s] <= u)
+        u -= partial[h + g]
+        k = 4*g
+        a = partial[k]
+        b = a + partial[k + 1]
+        c = b + partial[k + 2]
+        before = (u >= a)*partial[k] + (u >= b)*partial[k + 1] + (u >= c)*partial[k + 2]
+        k += int(u >= a) + int(u >= b) + int(u >= c)
+        u -= before
+    else:
+        u, k = u - whole, 4*groups
+        while k < h - 1 and partial[k] <= u:
+            u -= partial[k]
+            k += 1
+        k = min(k, h - 1)
+    a = p[k]
+    b = a + p[k + h]
+    c = b + p[k + 2*h]
+    k += h*(int(u >= a) + int(u >= b) + int(u >= c))
+    return k if p[k] > 0.0 else _last_possible(p)
+
+@njit(nogil=True)
+def _last_possible(p):
+    "Rounding may leave u a hair too large."
+    for k in range(p.shape[0] - 1, -1, -1):
         if p[k] > 0.0:
-            last = k
-            if u < p[k]:
-                break
-            u -= p[k]
-    return last
+            return k
+    return 0
 
 # %% ../nbs/11_franchise.ipynb #6d6b8c9a
 _CHUNK = 32   # words of a block multiplied up before a logarithm is taken
@@ -431,18 +453,17 @@ def sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, serve):
     resample_hyperparameters(rng, state, prior, lengths, scratch.m)
     return True
 
-# %% ../nbs/11_franchise.ipynb #b0e34f60
+# %% ../nbs/11_franchise.ipynb #b0184417
 @njit(nogil=True)
 def log_likelihood(n_vk, n_k, eta):
     "log p(x | z), topics integrated out (Wang & Blei, eq 6), from counts n_vk (V, K) and n_k (K,)."
     V, total = n_vk.shape[0], 0.0
-    base, word = math.lgamma(V*eta), math.lgamma(eta)
     for n in n_k:
-        total += base - math.lgamma(n + V*eta)
+        total -= log_rising(V*eta, n)
     for v in range(V):
         for n in n_vk[v]:
             if n > 0:
-                total += math.lgamma(n + eta) - word
+                total += log_rising(eta, n)
     return total
 
 @njit(nogil=True)
