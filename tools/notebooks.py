@@ -53,7 +53,7 @@ class Runner(NotebookClient):
 
 def execute(nb, slow=False):
     """Run `nb` (changed in place) from nbs/, as a reader would; an error raises."""
-    runner = Runner(nb, timeout=3600 if slow else 600, kernel_name="python3", extra_arguments=["--log-level=ERROR"],
+    runner = Runner(nb, timeout=3600 if slow else 600, kernel_name="python3", extra_arguments=["--log-level=ERROR"], coalesce_streams=True,
                     resources={"metadata": {"path": str(ROOT / "nbs")}})
     runner.slow = slow
     # Without the tests' MPLBACKEND, which would keep pictures from showing.
