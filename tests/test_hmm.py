@@ -295,7 +295,7 @@ def test_groups_are_exact():
 @pytest.mark.parametrize("case", GROUPED)
 @pytest.mark.parametrize("method", ["direct", "beam"])
 def test_groups_are_exact_everywhere(case, method):
-    assert distance(collect(grouped(*case, method=method, **FIXED), 60_000), GroupedPosterior(*case)) < TOLERANCE
+    assert distance(collect(grouped(*case, method=method, **FIXED), 40_000 if method == "direct" else 120_000), GroupedPosterior(*case)) < TOLERANCE
 
 
 @pytest.mark.slow
@@ -355,12 +355,13 @@ def test_counts_of_groups_after_every_sweep(method, tmp_path):
     assert (whole.state.z == resumed.state.z).all() and (whole.trace["log_joint"] == resumed.trace["log_joint"]).all()
 
 
-def test_joint_distribution_of_groups():
+@pytest.mark.parametrize("method", ["direct", "beam"])
+def test_joint_distribution_of_groups(method):
     "Everything is free: states, weights, all four concentrations. A wrong prior of one must be noticed."
     V, lengths, group = 3, [4, 3, 5], [0, 1, 1]
     priors = dict(alpha_prior=(3, 2), gamma_prior=(3, 2), kappa_prior=(2, 2), gamma_group_prior=(3, 2))
-    s = grouped([[0]*n for n in lengths], group, V, .5, kappa=1.0, **priors)
-    off = grouped([[0]*n for n in lengths], group, V, .5, kappa=1.0, **{**priors, "gamma_group_prior": (3, 4)})
+    s = grouped([[0]*n for n in lengths], group, V, .5, kappa=1.0, method=method, **priors)
+    off = grouped([[0]*n for n in lengths], group, V, .5, kappa=1.0, method=method, **{**priors, "gamma_group_prior": (3, 4)})
 
     def prior_draw(rng, L=60):
         alpha, gamma, kappa, conc = (rng.gamma(a)/b for a, b in priors.values())
