@@ -3,7 +3,7 @@ import os
 import subprocess
 import sys
 from itertools import product
-from math import lgamma, log
+from math import lgamma
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def test_direct_is_exact(case):
 
 
 def test_beam_is_exact():
-    assert distance(collect(make(*CASES[3], method="beam", **FIXED), 50_000), Posterior(*CASES[3])) < TOLERANCE
+    assert distance(collect(make(*CASES[3], method="beam", **FIXED), 40_000), Posterior(*CASES[3])) < TOLERANCE
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_beam_is_exact_everywhere(case):
 
 
 def test_weak_limit_comes_closer(case=CASES[1]):
-    off = [distance(collect(make(*case, method="weak_limit", n_states=L, **FIXED), 8_000), Posterior(*case)) for L in (3, 10, 40)]
+    off = [distance(collect(make(*case, method="weak_limit", n_states=L, **FIXED), 6_000), Posterior(*case)) for L in (3, 10, 40)]
     assert off[0] > off[1] + .02 > off[2] + .04 and off[2] < .04
 
 
@@ -100,11 +100,11 @@ def test_without_the_self_transition_corrections():
     off = []
     for mistake in (None, "self"):
         gibbs = Gibbs(*case[:5], np.random.default_rng(3), mistake=mistake)
-        off.append(distance(sampled((gibbs.sweep() for _ in range(15_000)), 6), Posterior(*case)))
+        off.append(distance(sampled((gibbs.sweep() for _ in range(10_000)), 6), Posterior(*case)))
     assert off[0] < TOLERANCE and off[1] > 2*TOLERANCE
 
 
-@pytest.mark.parametrize("method, n", [("direct", 300_000), ("beam", 30_000)])
+@pytest.mark.parametrize("method, n", [("direct", 300_000), ("beam", 20_000)])
 def test_exact_with_everything_learned(method, n):
     priors = dict(alpha_prior=(2, 1), gamma_prior=(1, 1), kappa_prior=(1, 1), eta_prior=(2, 2))
     sequences = [[0, 0, 1], [0]]
@@ -132,17 +132,6 @@ def test_kappa_fixed_while_alpha_is_learned():
     alpha = exact.hyper(.5, 1, 1, 2.0, alpha_prior=(2, 1))[0]
     found = collect(make(sequences, 2, .5, kappa=2.0, alpha_prior=(2, 1), gamma_prior=None), 200_000)
     assert distance(found, exact) < TOLERANCE and abs(found[2][0]/alpha - 1) < .03 and found[2][2] == pytest.approx(2)
-
-
-def test_poisson_is_exact():
-    x, a, b = [0, 4, 5, None, 0], .8, .5
-    def log_marginal(steps):
-        n, total = len(steps), sum(x[i] for i in steps)
-        return a*log(b) - lgamma(a) + lgamma(a + total) - (a + total)*log(b + n) - sum(lgamma(x[i] + 1) for i in steps)
-    exact = Posterior([x], 1, 1.0, 1.2, .8, .4, emission=log_marginal)
-    X = [np.nan if v is None else v for v in x]
-    s = HMMSampler(hmm_emission("poisson"), *check_sequences(X, None, "poisson", None, shape=a, rate=b), "direct", 1.2, .8, .4, init=2, **FIXED)
-    assert distance(collect(s, 40_000), exact) < TOLERANCE
 
 
 @pytest.mark.slow
@@ -222,10 +211,35 @@ def short_runs():
     return out
 
 
+def other_emissions():
+    "Counts and real numbers: after sweeps of every sampler all sums follow from z; the estimator from fit to sample. For plain Python: to compile them takes longer."
+    X, lengths = np.where(np.arange(24) % 12 < 6, 3.0, 40.0) + np.arange(24) % 3, [24, 2]
+    X[3] = np.nan
+    X = np.append(X, [np.nan]*2)                                              # a sequence of which nothing was seen
+    for emission in ("poisson", "normal", "normal_inverse_gamma"):
+        prior, sequences = check_sequences(X, lengths, emission, None)
+        kind = hmm_emission(emission)
+        for method in ("direct", "beam", "weak_limit"):
+            s = HMMSampler(kind, prior, sequences, method, kappa=1.0, init=2, n_states=4)
+            state = run_chain(s, np.random.default_rng(0), 4).state
+            fresh = kind.init(prior, state.n_k.size)
+            for t in np.flatnonzero(sequences.marks & 4 == 0):
+                kind.add(fresh, state.z[t], sequences.data, t)
+            for k in range(state.n_k.size):
+                assert abs(kind.log_marginal(prior, state.stats, k) - kind.log_marginal(prior, fresh, k)) < 1e-6
+        model = HDPHMM(emission=emission, n_iter=30, burn_in=25, init=2, random_state=0).fit(X, lengths)
+        z = model.predict(X, lengths)
+        assert z[0] != z[6] and z[0] == z[3] and model.sample(5, 0)[0].shape == (5, 1)
+        assert np.isfinite(model.score(X, lengths)) and abs(model.score_samples(X, lengths)[1]) < 1e-9
+        centres = model.emissions_["rate" if emission == "poisson" else "mean"][:, 0]
+        assert 0 < centres[z[0]] < 10 and 35 < centres[z[6]] < 45
+
+
 def test_same_chain_compiled_or_not():
-    script = "from test_hmm import *; print(*short_runs())"
-    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
+    script = "from test_hmm import *; print(*short_runs()); other_emissions()"
+    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False,
                            cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    assert plain.returncode == 0, plain.stderr
     np.testing.assert_allclose([float(v) for v in plain.stdout.split()], short_runs(), rtol=1e-6)
 
 
@@ -743,6 +757,7 @@ def test_estimator_with_other_samplers(sampler):
     assert np.isfinite(model.score(X)) and model.trace_["n_states"].max() <= (6 if sampler == "weak_limit" else 20)
 
 
+@pytest.mark.slow
 def test_estimator_of_counts():
     X = np.where(np.arange(60) % 20 < 10, 3.0, 40.0) + np.arange(60) % 3
     X[5] = np.nan
