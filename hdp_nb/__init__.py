@@ -8,7 +8,7 @@ _HOME = {"Corpus": "corpus", "load_corpus": "corpus", "make_bars": "corpus", "ma
          "HDP": "estimators", "LDA": "estimators", "TreeHDP": "estimators", "VariationalHDP": "estimators", "OnlineHDP": "estimators",
          "DPMixture": "estimators", "HNHDP": "estimators", "NestedDP": "estimators", "HDPHMM": "estimators",
          "document_completion": "evaluate", "left_to_right": "evaluate", "coherence_npmi": "evaluate", "Unigram": "evaluate"}
-_MODULES = ("chain", "corpus", "diagnostics", "direct", "dp", "estimators", "evaluate", "franchise", "hmm", "likelihood", "nested", "online", "plots", "special", "split_merge", "tree", "variational")
+_MODULES = ("chain", "corpus", "diagnostics", "direct", "dp", "estimators", "evaluate", "franchise", "hmm", "likelihood", "nested", "online", "parallel", "plots", "special", "split_merge", "tree", "variational")
 
 __all__ = [*_HOME]
 

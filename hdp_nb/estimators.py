@@ -10,11 +10,13 @@ import json
 import math
 import numbers
 import warnings
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -357,7 +359,12 @@ def _with_moves(model, sampler, kind):
     scans = _check_int("split_merge_scans", model.split_merge_scans, 0)
     return kind(sampler, n, model.split_merge_until, scans=scans) if n else sampler
 
-_SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler}
+def _parallel(n_threads, *args):
+    "The sampler of a later notebook, which nobody else has to import."
+    from hdp_nb.parallel import ParallelSampler
+    return ParallelSampler(*args, n_threads=n_threads)
+
+_SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler, "parallel": _parallel}
 
 class HDP(_GibbsTopics):
     """Hierarchical Dirichlet process topic model (Teh, Jordan, Beal & Blei 2006), by Gibbs sampling.
@@ -366,9 +373,10 @@ class HDP(_GibbsTopics):
 
     Parameters
     ----------
-    sampler : "crf", "direct" or "hybrid"
+    sampler : "crf", "direct", "hybrid" or "parallel"
         Chinese restaurant franchise (Teh et al., section 5.1); direct assignment (5.2), faster per sweep but worse at merging or splitting
-        topics; direct assignment of tokens with the franchise's move of whole tables (5.4).
+        topics; direct assignment of tokens with the franchise's move of whole tables (5.4); topics drawn and documents swept in parallel
+        (after Terenin et al. 2020, but exact), for large corpora and many topics.
     gamma, alpha : float > 0
         Concentration of the corpus's Dirichlet process, and of the documents': where they begin, or for good if their prior is None.
     eta : float > 0
@@ -393,7 +401,8 @@ class HDP(_GibbsTopics):
         Where to begin: with every token in one of that many topics at random (rather too many than too few); by sequential
         prediction (Wang & Blei, section 4); with these topics of the tokens; where another chain of any sampler was (see `callback` of `fit`).
     n_chains : int
-        Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result does not depend on it.
+        Independent chains. `n_jobs` threads run them side by side (-1: one per core), and with `sampler="parallel"` sweep the documents
+        of each, where there are more threads than chains; the result does not depend on it.
     random_state : None, int or numpy.random.Generator
     verbose : bool
         A progress bar on stderr.
@@ -450,8 +459,10 @@ class HDP(_GibbsTopics):
             raise ValueError(f"sampler must be one of {', '.join(map(repr, _SAMPLERS))}, got {self.sampler!r}")
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = init.base if isinstance(init, SplitMergeState) else init
-        sampler = _SAMPLERS[self.sampler](corpus, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init,
-                                          self.eta_prior, self.alpha_per_document)
+        kind = _SAMPLERS[self.sampler]
+        if kind is _parallel:
+            kind = partial(kind, max(effective_n_jobs(self.n_jobs)//_check_int("n_chains", self.n_chains, 1), 1))
+        sampler = kind(corpus, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init, self.eta_prior, self.alpha_per_document)
         return _with_moves(self, sampler, HDPSplitMerge)
 
 # %% ../nbs/19_estimators.ipynb #b4bbb7d4
