@@ -7,8 +7,8 @@ letters, the two taking turns; hmmlearn only needs to be installed.
 
 pyhsmm is older than our Python. Its last release, 0.1.7, was built with Python 3.8 and `pip install --no-build-isolation pyhsmm` after
 `pip install "setuptools<60" wheel "cython<3" "numpy<1.24" "scipy<1.11" "matplotlib<3.8" future six nose pybasicbayes`; its setup.py fetches the
-headers of Eigen from an address that is gone, and must be given them in `deps/Eigen`. PYTHON is that interpreter: it gets the same letters and the
-same states to begin from.
+headers of Eigen from an address that is gone, and must be handed a copy (3.4.0 will do). PYTHON is that interpreter: it gets the same letters and
+the same states to begin from.
 """
 import argparse
 import os
