@@ -93,7 +93,7 @@ def test_the_same_check_rejects_another_gamma():
     assert error(kernel_seen("uniform", 0, gamma=1.0)) > 2*TOLERANCE
 
 
-def naive_seen(anchors, mistake, n=20_000):
+def naive_seen(anchors, mistake, n=14_000):
     "The same move in plain Python; `mistake` is what its ratio leaves out."
     rng, c, seen = np.random.default_rng(0), blocks([0]*len(TABLES)), Counter()
     sizes = [len(words) for words in TABLES]
@@ -143,7 +143,7 @@ def naive_seen(anchors, mistake, n=20_000):
 def test_the_same_check_rejects_wrong_moves(anchors, mistakes):
     assert error(naive_seen(anchors, None)) < TOLERANCE
     for mistake in mistakes:
-        assert error(naive_seen(anchors, mistake, 5000)) > 2*TOLERANCE
+        assert error(naive_seen(anchors, mistake, 4000)) > 2*TOLERANCE
 
 
 def test_anchors():
@@ -178,8 +178,9 @@ def test_block_predictives(n):
     seen, both = np.zeros(W, np.int64), np.column_stack([n_v, n_v.sum(1)])
     count = np.bincount(x, minlength=W)[:, None]
     exact = (gammaln(both + count + eta) - gammaln(both + eta)).sum(0) - gammaln(both.sum(0) + n + W*eta) + gammaln(both.sum(0) + W*eta)
-    assert np.allclose(weigh_table(x, np.arange(n), n_v, n_v.sum(0).astype(float), seen, eta), exact)
-    assert np.isclose(_log_block(x, np.arange(n), n_v, 1, n_v[:, 1].sum() + W*eta, seen, eta), exact[1]) and not seen.any()
+    tokens = np.arange(n, dtype=np.int32)
+    assert np.allclose(weigh_table(x, tokens, n_v, n_v.sum(0).astype(float), seen, eta), exact)
+    assert np.isclose(_log_block(x, tokens, n_v, 1, n_v[:, 1].sum() + W*eta, seen, eta), exact[1]) and not seen.any()
 
 
 def test_likelihood_ratio():
@@ -190,7 +191,7 @@ def test_likelihood_ratio():
     assert (S, n) == (len(TABLES), corpus.n_tokens)
     for _ in range(5):
         rng.shuffle(room.table[2:S])
-        _, ratio = scan_tables(rng, room, state.n_jt, corpus.x, S, ETA, False, False)
+        _, ratio = scan_tables(rng, room, state.n_jt, corpus.x, S, ETA, False, 0)
         parts = [frozenset(places.index(b) for b, l in zip(room.table[:S], room.label[:S]) if l == part) for part in (0, 1)]
         assert np.isclose(ratio, sum(map(log_f, parts)) - log_f(parts[0] | parts[1]))
         room.n_v[:], room.n[:], room.m[:] = 0, 0, 0
@@ -199,10 +200,11 @@ def test_likelihood_ratio():
 def test_likeness():
     corpus, state, places = one_dish()
     room = new_room(V, corpus.n_tokens, 16)
-    assert log_likeness(state, room, corpus.x, np.arange(3), 0) == -math.inf
+    tokens = np.arange(3, dtype=np.int32)
+    assert log_likeness(state, room, corpus.x, tokens, 0) == -math.inf
     n_v = np.bincount(corpus.x, minlength=V)
     f = exp(sum(log((n_v[v] + ETA + s)/(corpus.n_tokens + V*ETA + r)) for r, (v, s) in enumerate([(0, 0), (0, 1), (1, 0)])))
-    assert np.isclose(log_likeness(state, room, corpus.x, np.arange(3), 5), log(corpus.n_tokens*f))
+    assert np.isclose(log_likeness(state, room, corpus.x, tokens, 5), log(corpus.n_tokens*f))
 
 
 # ---------------------------------------------------------------- with Gibbs sampling
@@ -212,7 +214,7 @@ def test_exact_posterior(kind, i, anchors):
     docs, V, eta, alpha, gamma = TINY[i]
     corpus, exact = Corpus.from_docs(docs, n_words=V), Posterior(*TINY[i])
     sampler, rng = HDPSplitMerge(SAMPLERS[kind](corpus, eta, alpha, gamma, None, None), 2, anchors=anchors), np.random.default_rng(0)
-    state, n, K, same = sampler.init(rng), 10_000, np.zeros(corpus.n_tokens + 1), 0.0
+    state, n, K, same = sampler.init(rng), 7000, np.zeros(corpus.n_tokens + 1), 0.0
     for _ in range(n):
         state, info = sampler.sweep(rng, state)
         K[info["n_topics"]] += 1/n
@@ -224,8 +226,8 @@ def test_exact_with_concentrations_resampled():
     "Direct assignment redraws beta after a move that was accepted, and gamma given the new tables."
     docs, V, eta = TINY[1][:3]
     mean_alpha, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), (1, 1))
-    trace = run_chain(HDPSplitMerge(DirectSampler(Corpus.from_docs(docs, n_words=V), eta), 3), np.random.default_rng(0), 12_000).trace
-    assert abs(np.bincount(trace["n_topics"].astype(int), minlength=p_K.size)/12_000 - p_K).max() < TOLERANCE
+    trace = run_chain(HDPSplitMerge(DirectSampler(Corpus.from_docs(docs, n_words=V), eta), 3), np.random.default_rng(0), 9000).trace
+    assert abs(np.bincount(trace["n_topics"].astype(int), minlength=p_K.size)/9000 - p_K).max() < TOLERANCE
     assert abs(trace["alpha"].mean()/mean_alpha - 1) < 0.05 and abs(trace["gamma"].mean()/mean_gamma - 1) < 0.05
 
 
@@ -335,17 +337,17 @@ def short_chain():
 # ---------------------------------------------------------------- what it is for
 
 def test_bars_from_one_topic():
-    "Direct assignment stays with a few topics for very long; with one proposal a sweep it has all 20 bars and no other large topic."
+    "Direct assignment stays with a few topics for very long; with proposals it soon has all 20 bars."
     found = {False: [], True: []}
     for seed in range(3):
         corpus, truth = make_bars(n_docs=300, doc_len=100, concentration=2.0, random_state=seed)
         for moves in found:
             base = DirectSampler(corpus, 0.5, init=1)
-            state = run_chain(HDPSplitMerge(base) if moves else base, np.random.default_rng(seed), 200).state
+            state = run_chain(HDPSplitMerge(base, 20) if moves else base, np.random.default_rng(seed), 40).state
             phi = (state.n_vk + 0.5)[:, state.n_k > 0.01*corpus.n_tokens]
             cosine = truth.phi @ phi/np.outer(np.linalg.norm(truth.phi, axis=1), np.linalg.norm(phi, axis=0))
             found[moves].append(len({row.argmax() for row in cosine if row.max() > 0.9}))
-    assert max(found[False]) < 15 and sorted(found[True])[1] == 20      # on two of three seeds at least
+    assert max(found[False]) < 10 and sorted(found[True])[1] == 20      # on two of three seeds at least
 
 
 def test_two_clusters():
@@ -362,7 +364,7 @@ def test_two_clusters():
 # ---------------------------------------------------------------- estimators
 
 def test_estimators():
-    "split_merge proposals before every sweep until split_merge_until; a state of such a run is a start for another."
+    "split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a state of such a run is a start for another."
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
     model = HDP("direct", init=1, split_merge=2, split_merge_until=3, n_iter=5, random_state=0).fit(corpus, callback=lambda _, state: states.append(state))
     assert (model.trace_["splits_proposed"] + model.trace_["merges_proposed"]).tolist() == [2, 2, 2, 0, 0] and states[-1].alpha == model.alpha_
@@ -370,7 +372,12 @@ def test_estimators():
     x = np.random.default_rng(0).normal(size=(30, 2))
     mixture = DPMixture("normal_inverse_gamma", split_merge=3, n_iter=4, random_state=0).fit(x)
     assert (mixture.trace_["splits_proposed"] + mixture.trace_["merges_proposed"]).tolist() == [3]*4 and mixture.predict(x).shape == (30,)
-    for name, value in (("split_merge", -1), ("split_merge", 0.5), ("split_merge_until", -1)):
+    scanned = HDP("direct", init=1, split_merge=2, split_merge_scans=2, n_iter=5, random_state=0).fit(corpus)
+    base = HDPSplitMerge(DirectSampler(corpus, init=1), 2, scans=2)
+    assert scanned.trace_["log_joint"][-1] == run_chains(base, np.random.default_rng(0), 1, 5)[0].trace["log_joint"][-1]
+    scanned = [DPMixture("normal_inverse_gamma", split_merge=3, split_merge_scans=scans, n_iter=4, random_state=0).fit(x).trace_["log_joint"] for scans in (0, 2)]
+    assert (mixture.trace_["log_joint"] == scanned[0]).all() and (scanned[0] != scanned[1]).any()
+    for name, value in (("split_merge", -1), ("split_merge", 0.5), ("split_merge_until", -1), ("split_merge_scans", 1.5)):
         for estimator, data in ((HDP(n_iter=2), corpus), (DPMixture("normal_inverse_gamma", n_iter=2), x)):
             with pytest.raises(ValueError, match=f"^{name}"):
                 estimator.set_params(**{name: value}).fit(data)
