@@ -555,7 +555,7 @@ def _add_model(m):
 
 def _add_sampling(s):
     s.add_argument("--sampler", help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that mix worse; "
-                   "hybrid of the two (crf; with --levels direct)")
+                   "hybrid of the two; parallel: all cores sweep documents, for large corpora (crf; with --levels direct)")
     s.add_argument("--split-merge", type=int, default=0, metavar="N", help="proposals to split or merge topics with every sweep (%(default)s)")
     s.add_argument("--n-iter", type=int, default=300, metavar="N", help="sweeps over all tokens (%(default)s)")
     s.add_argument("--burn-in", type=int, metavar="N", help="sweeps before the first that is kept (half of them)")
@@ -563,7 +563,7 @@ def _add_sampling(s):
     s.add_argument("--init", type=_init, default=100, metavar="HOW",
                    help="number of topics to deal the tokens to at random, or 'sequential' prediction (%(default)s)")
     s.add_argument("--n-chains", type=int, default=1, metavar="N", help="independent chains (%(default)s)")
-    s.add_argument("--n-jobs", type=int, default=-1, metavar="N", help="of them at a time; -1: one per core; the result is the same (%(default)s)")
+    s.add_argument("--n-jobs", type=int, default=-1, metavar="N", help="of them at a time, and threads for --sampler parallel; -1: one per core; the result is the same (%(default)s)")
 
 # %% ../nbs/24_cli.ipynb #a55a8335
 _FIT = """Fit a hierarchical Dirichlet process topic model; the number of topics is inferred.
