@@ -58,7 +58,7 @@ class OnlineOptions(NamedTuple):
     max_prunes: int = 2                 # merges and deletions in one minibatch
     delete_tries: int = 2
     merge_tries: int = 5
-    warm_up: int = 10                   # minibatches before the first merge or deletion
+    warm_up: int = 10                   # minibatches before the first merge or deletion; without moves, before beta is learned
 
 # %% ../nbs/16_online.ipynb #4467ba71
 @njit(nogil=True)
@@ -371,7 +371,9 @@ def update(state, batch, E, found, n_docs, options):
     lam = state.lam*(1 - rho) + rho*state.eta
     lam[batch.vocab] += rho*scale*topic_statistics(batch, E, found, state.lam.shape[1], options.n_jobs)
     alpha, gamma, eta, speed = float(state.alpha), float(state.gamma), float(state.eta), state.speed
-    beta = (1 - rho)*state.beta + rho*update_beta(found, state.beta, alpha, gamma, scale)
+    beta = state.beta
+    if options.split_merge or t > options.warm_up:
+        beta = (1 - rho)*beta + rho*update_beta(found, beta, alpha, gamma, scale)
     if options.alpha_prior is not None and len(beta) > 2:            # with one topic the documents say nothing about alpha
         step = math.log(update_alpha(found, docs.lengths, beta, alpha, options.alpha_prior, scale)/alpha)
         speed = np.clip(0.8*speed + step, -0.5, 0.5)

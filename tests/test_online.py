@@ -59,7 +59,7 @@ def online(state):
 # One minibatch
 
 def test_the_update_is_its_formulas(s):
-    rng, rows, options = np.random.default_rng(0), np.arange(0, 120, 4), OnlineOptions(tau=2.0, kappa=0.7, alpha_prior=None, gamma_prior=None, split_merge=False)
+    rng, rows, options = np.random.default_rng(0), np.arange(0, 120, 4), OnlineOptions(tau=2.0, kappa=0.7, alpha_prior=None, gamma_prior=None, split_merge=False, warm_up=3)
     state = online(s.state)._replace(t=np.array(3), seen=np.array(90))
     before = copy.deepcopy(state)
     new, info = online_step(rng, state, take(s.docs, rows), 120, options)
@@ -74,6 +74,14 @@ def test_the_update_is_its_formulas(s):
     assert np.isclose(new.lam.sum(), (1 - rho)*state.lam.sum() + rho*(0.5*V*K + 4*batch.docs.lengths.sum()))
     assert info["n_topics"] == K and np.isclose(info["bound"], found.bound.sum()/batch.docs.lengths.sum())
     assert all(np.array_equal(a, b) for a, b in zip(before, state))                                                # nothing was changed in place
+
+
+def test_plain_inference_holds_the_weights_at_first(s):
+    "Ten minibatches long, so that no topic starves before it is one; with moves they follow the documents at once."
+    for t, moves, held in ((9, False, True), (10, False, False), (0, True, False)):
+        state = online(s.state)._replace(t=np.array(t))
+        new, _ = online_step(np.random.default_rng(0), state, take(s.docs, np.arange(60)), 120, OnlineOptions(split_merge=moves))
+        assert np.array_equal(new.beta, state.beta) == held and not np.array_equal(new.lam, state.lam)
 
 
 def test_minibatches_average_to_the_full_bound(s):
