@@ -426,7 +426,15 @@ class ParallelSampler(DirectSampler):
     """
     def __init__(self, *args, n_threads=1, **more):
         super().__init__(*args, **more)
-        self.n_threads, self.plan = _check_int("n_threads", n_threads, 1), make_plan(self.corpus)
+        self.n_threads, self.plan, self._works = _check_int("n_threads", n_threads, 1), make_plan(self.corpus), []
+
+    def _work(self, capacity):
+        "Room for a sweep, used before if possible. Chains in several threads share the list: each takes what it uses out of it."
+        try:
+            work = self._works.pop()
+        except IndexError:
+            return new_work(self.plan, capacity)
+        return work if work.inv.size == capacity else self._work(capacity)
 
     def _with_room(self, state, atoms):
         "The state with the topics that are offered, and room for the pool behind them."
@@ -441,7 +449,9 @@ class ParallelSampler(DirectSampler):
     def _sweep(self, rng, state, run=in_turn):
         atoms, least = open_pool(rng, state, self.plan.lengths)
         L, state = int(state.K) + len(atoms), self._with_room(state, atoms)
-        sweep_parallel(run, rng, state, L, least, gamma_table(float(state.eta)), new_work(self.plan, state.beta.size), self.plan, self.prior)
+        work = self._work(state.beta.size)
+        sweep_parallel(run, rng, state, L, least, gamma_table(float(state.eta)), work, self.plan, self.prior)
+        self._works.append(work)
         return state
 
     def _log_joint(self, state, run):

@@ -78,7 +78,7 @@ def posterior(i):
 def test_exact_posterior(i):
     docs, V, eta, alpha, gamma = TINY[i]
     exact = posterior(i)
-    K, T, same, (_, _, beta_u) = collect(ParallelSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2), 150_000)
+    K, T, same, (_, _, beta_u) = collect(ParallelSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2), 100_000)
     assert abs(K - exact.n_dishes).max() < TOLERANCE and abs(T - exact.n_tables).max() < TOLERANCE and abs(same - exact.same).max() < TOLERANCE
     tables = np.arange(len(T))
     assert abs(beta_u - (exact.n_tables*gamma/(gamma + tables)).sum()) < 0.005
@@ -95,7 +95,7 @@ def test_the_same_check_rejects_a_threshold_that_depends_on_the_state(case):
 def test_exact_with_concentrations_resampled():
     docs, V, eta = [[0]]*6, 2, 5.0
     _, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), (0.5, 0.1))
-    K, _, _, (_, gamma, _) = collect(ParallelSampler(Corpus.from_docs(docs, n_words=V), eta, 1, 1, None, (0.5, 0.1), init=1), 200_000)
+    K, _, _, (_, gamma, _) = collect(ParallelSampler(Corpus.from_docs(docs, n_words=V), eta, 1, 1, None, (0.5, 0.1), init=1), 100_000)
     assert abs(K - p_K).max() < TOLERANCE and abs(gamma/mean_gamma - 1) < 0.05
     docs, V, eta = TINY[0][:3]
     mean_alpha, mean_gamma, p_K = posterior(0).concentrations((2, 0.5), (1, 1))
@@ -107,7 +107,7 @@ def test_prior():
     "V = 1: the words say nothing, so the sampler must give the prior."
     corpus, K, tables = Corpus.from_docs([[0]*100]*50, n_words=1), [], []
     for seed in range(3):
-        trace = run_chain(ParallelSampler(corpus, 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 2000, burn_in=200).trace
+        trace = run_chain(ParallelSampler(corpus, 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 1200, burn_in=200).trace
         K.append(trace["n_topics"][200:].mean())
         tables.append(trace["n_tables"][200:].mean()/50)
     assert abs(np.mean(tables)/sum(1/i for i in range(1, 101)) - 1) < 0.01             # 5.187 tables per document
@@ -135,7 +135,7 @@ def test_geweke(per_document, right):
 
     z = joint_distribution_test(np.random.default_rng(3), prior_draw, lambda rng, s: draw_words(rng, s, lengths, V, float(s.eta)),
                                 lambda rng, s, x: ParallelSampler(Corpus(x, offsets, n_words=V), **claimed)._sweep(rng, s),
-                                statistics, n_draws=600 if right else 300)
+                                statistics, n_draws=500 if right else 300)
     worst = max(map(abs, z.values()))
     assert worst < 4 if right else worst > 6, z
 
