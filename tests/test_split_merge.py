@@ -214,7 +214,7 @@ def test_exact_posterior(kind, i, anchors):
     docs, V, eta, alpha, gamma = TINY[i]
     corpus, exact = Corpus.from_docs(docs, n_words=V), Posterior(*TINY[i])
     sampler, rng = HDPSplitMerge(SAMPLERS[kind](corpus, eta, alpha, gamma, None, None), 2, anchors=anchors), np.random.default_rng(0)
-    state, n, K, same = sampler.init(rng), 7000, np.zeros(corpus.n_tokens + 1), 0.0
+    state, n, K, same = sampler.init(rng), 10_000, np.zeros(corpus.n_tokens + 1), 0.0
     for _ in range(n):
         state, info = sampler.sweep(rng, state)
         K[info["n_topics"]] += 1/n
