@@ -26,8 +26,8 @@ from .special import log_rising
 
 # %% ../nbs/30_parallel.ipynb #59ffcc29
 _STEP, _MIX_A, _MIX_B = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S11, _S16, _S27, _S30, _S31, _S56 = map(np.uint64, (11, 16, 27, 30, 31, 56))
-_LOW16, _LOW40 = np.uint64(2**16 - 1), np.uint64(2**40 - 1)
+_S11, _S16, _S27, _S30, _S31, _S54 = map(np.uint64, (11, 16, 27, 30, 31, 54))
+_LOW16, _LOW38 = np.uint64(2**16 - 1), np.uint64(2**38 - 1)
 
 @njit(nogil=True)
 def mix(s):
@@ -49,16 +49,16 @@ def uniform(s):
 
 # %% ../nbs/30_parallel.ipynb #2e663260
 class GammaTable(NamedTuple):
-    "The gamma distribution of one shape, at most 1, cut into 256 cells of equal probability (P9)."
+    "The gamma distribution of one shape, at most 1, cut into 1024 cells of equal probability (P9)."
     shape: float
-    edge: np.ndarray    # (256,) where the cells begin
-    power: np.ndarray   # (256,) edge**shape
-    ratio: np.ndarray   # (256,) density at the end of a cell over that at its beginning; 0 for the steep cells and the last
+    edge: np.ndarray    # (1024,) where the cells begin
+    power: np.ndarray   # (1024,) edge**shape
+    ratio: np.ndarray   # (1024,) density at the end of a cell over that at its beginning; 0 for the steep cells and the last
 
 @lru_cache(maxsize=64)
 def gamma_table(shape):
     "The GammaTable of a shape; above 1, and where nearly all of the distribution is at 0, there is none: its fields are zeros."
-    c = np.arange(256)/256
+    c = np.arange(1024)/1024
     edge = gammaincinv(shape, c)
     if shape > 1.0 or edge[-1] < 0.01:
         return GammaTable(float(shape), 0*c, 0*c, 0*c)
@@ -86,11 +86,11 @@ def gamma_from_one(shape, s):
 @njit(nogil=True)
 def gamma_in_cell(shape, edge, power, ratio, c, u, w, s):
     "A draw from cell c by (P9), first of all from position u in it, accepted or not by w; and the stream after it."
-    if edge[255] == 0.0:                          # no table
+    if edge[1023] == 0.0:                          # no table
         x, s = gamma_from_one(shape + 1.0, s)
         return x*u**(1.0/shape), s
     while True:
-        if c == 255:
+        if c == 1023:
             x = edge[c] - math.log(1.0 - u)
             if w < (x/edge[c])**(shape - 1.0):
                 return x, s
@@ -186,7 +186,7 @@ def draw_topics(first, end, seed, L, eta, edge, power, ratio, n_vk, plan, work):
                 else:
                     s = s + _STEP
                     r = mix(s)
-                    c, u, w = np.int64(r >> _S56), float(np.int64((r >> _S16) & _LOW40))*2.0**-40, float(np.int64(r & _LOW16))
+                    c, u, w = np.int64(r >> _S54), float(np.int64((r >> _S16) & _LOW38))*2.0**-38, float(np.int64(r & _LOW16))
                     if (w + 1.0)*2.0**-16 <= ratio[c]:
                         value = edge[c] + (edge[c + 1] - edge[c])*u
                     else:

@@ -327,7 +327,7 @@ def gammas(shape, edge, power, ratio, cells, s, n):
             c, s = uniform(s)
             u, s = uniform(s)
             w, s = uniform(s)
-            out[i], s = gamma_in_cell(shape, edge, power, ratio, int(256*c), u, w, s)
+            out[i], s = gamma_in_cell(shape, edge, power, ratio, int(1024*c), u, w, s)
     return out
 
 
@@ -339,8 +339,8 @@ def test_gamma_cells(shape):
         assert abs((draws[:, None] > x).mean(0) - stats.gamma(shape).sf(x)).max() < 4*(shape*700/100_000)**0.5
         return
     p = stats.gamma(shape).cdf(draws)
-    assert stats.chisquare(np.bincount((256*p).astype(int).clip(max=255), minlength=256)).pvalue > 0.001
-    assert stats.kstest((256*p) % 1, "uniform").pvalue > 0.001                         # within the cells
+    assert stats.chisquare(np.bincount((1024*p).astype(int).clip(max=1023), minlength=1024)).pvalue > 0.001
+    assert stats.kstest((1024*p) % 1, "uniform").pvalue > 0.001                         # within the cells
     assert stats.kstest(gammas(*gamma_table(shape + 1), False, np.uint64(2), 50_000), stats.gamma(shape + 1).cdf).pvalue > 0.001
 
 
@@ -353,7 +353,7 @@ def test_topics_drawn(eta):
     work = new_work(plan, 40)
     draw_topics(0, work.log_p.size, np.uint64(3), 40, *gamma_table(eta), n_vk, plan, work)
     p = stats.gamma(eta).cdf(work.g[2:])
-    assert stats.chisquare(np.histogram(p, bins=1024, range=(0, 1))[0]).pvalue > 0.001 < stats.chisquare(np.histogram(p, bins=1024, range=(0, 1))[0][8:40]).pvalue
+    assert stats.chisquare(np.histogram(p, bins=1024, range=(0, 1))[0]).pvalue > 0.001 < stats.chisquare(np.histogram(p, bins=4096, range=(0, 1))[0][8:40]).pvalue
     assert stats.kstest(work.g[0], stats.gamma(eta + 3).cdf).pvalue > 0.001 < stats.kstest(work.g[1], stats.gamma(eta + 1).cdf).pvalue
     assert np.allclose(work.total.sum(0), work.g.sum(0))
 
