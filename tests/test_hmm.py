@@ -775,7 +775,9 @@ def test_estimator_of_points(emission, tmp_path):
     X[7, 1] = np.nan
     for sampler in ("direct", "weak_limit"):
         model, _ = fitted(emission, X, [60]*3, sampler=sampler, n_iter=100, burn_in=90, max_states=8, init=6)
-        assert accuracy(model.predict(X, [60]*3), np.tile(np.repeat([0, 1, 2], 20), 3)) > .7
+        together = np.zeros((model.n_states_, 3))                  # two states may share a cloud for long, but no state two clouds
+        np.add.at(together, (model.predict(X, [60]*3), np.tile(np.repeat([0, 1, 2], 20), 3)), 1)
+        assert together.max(axis=1).sum() >= 178 and model.n_states_ <= 6
         assert model.emissions_["mean"].shape == (model.n_states_, 2) and model.sample(4, 0)[0].shape == (4, 2)
         model.save(tmp_path/"m.npz")
         assert HDPHMM.load(tmp_path/"m.npz").score(X) == model.score(X)
