@@ -236,3 +236,14 @@ def sampled(z_and_tables, n_tokens):
         p_T[tables] += 1
         same += np.equal.outer(z, z)
     return p_K/n, p_T/n, same/n
+
+
+def check_prior(chain):
+    """V = 1: the words say nothing, so a sampler must give the prior.
+
+    `chain(docs, seed)` is the trace of a sampler of these documents of one word, with alpha = gamma = 1 fixed; its first 200 sweeps are left out.
+    """
+    traces = [chain([[0]*100]*50, seed) for seed in range(3)]
+    K, tables = ([trace[name][200:].mean() for trace in traces] for name in ("n_topics", "n_tables"))
+    assert abs(np.mean(tables)/50/sum(1/i for i in range(1, 101)) - 1) < 0.01             # 5.187 tables per document
+    assert abs(np.mean(K) - 6.12) < max(4*np.std(K, ddof=1)/3**0.5, 0.1)

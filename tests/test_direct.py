@@ -19,7 +19,7 @@ from hdp_nb.direct import (DirectSampler, DirectState, HybridSampler, HybridStat
 from hdp_nb.franchise import (FranchiseSampler, FranchiseState, document_alpha, new_scratch, number_topics, predictive_topics, resample_eta,
                               resample_hyperparameters, seat_by_topic, unseated)
 from hdp_nb.special import log_antoniak, log_stirling
-from naive import Direct, Posterior, log_words, sampled
+from naive import Direct, Posterior, check_prior, log_words, sampled
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
@@ -117,15 +117,7 @@ def test_the_same_check_rejects_wrong_samplers(mistake):
 
 @BOTH
 def test_prior(kind):
-    "V = 1: the words say nothing, so the sampler must give the prior."
-    corpus = Corpus.from_docs([[0]*100]*50, n_words=1)
-    K, tables = [], []
-    for seed in range(3):
-        trace = run_chain(kind(corpus, 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 2500, burn_in=200).trace
-        K.append(trace["n_topics"][200:].mean())
-        tables.append(trace["n_tables"][200:].mean()/50)
-    assert abs(np.mean(tables)/sum(1/i for i in range(1, 101)) - 1) < 0.01             # 5.187 tables per document
-    assert abs(np.mean(K) - 6.12) < max(4*np.std(K, ddof=1)/3**0.5, 0.1)
+    check_prior(lambda docs, seed: run_chain(kind(Corpus.from_docs(docs, n_words=1), 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 2500, burn_in=200).trace)
 
 
 # ---------------------------------------------------------------- Geweke: every hyperparameter free

@@ -14,7 +14,7 @@ from hdp_nb.estimators import HDP
 from hdp_nb.franchise import FranchiseSampler, FranchiseState, _pad, log_likelihood
 from hdp_nb.parallel import (ParallelSampler, add_up_words, count_words, draw_topics, find_topic, gamma_from_one, gamma_in_cell, gamma_table,
                              in_turn, make_plan, new_work, open_pool, scale_topics, side_by_side, stream, sweep_documents, sweep_parallel, uniform)
-from naive import Posterior
+from naive import Posterior, check_prior
 from test_direct import check_state, direct_state
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
@@ -104,14 +104,7 @@ def test_exact_with_concentrations_resampled():
 
 
 def test_prior():
-    "V = 1: the words say nothing, so the sampler must give the prior."
-    corpus, K, tables = Corpus.from_docs([[0]*100]*50, n_words=1), [], []
-    for seed in range(3):
-        trace = run_chain(ParallelSampler(corpus, 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 1200, burn_in=200).trace
-        K.append(trace["n_topics"][200:].mean())
-        tables.append(trace["n_tables"][200:].mean()/50)
-    assert abs(np.mean(tables)/sum(1/i for i in range(1, 101)) - 1) < 0.01             # 5.187 tables per document
-    assert abs(np.mean(K) - 6.12) < max(4*np.std(K, ddof=1)/3**0.5, 0.1)
+    check_prior(lambda docs, seed: run_chain(ParallelSampler(Corpus.from_docs(docs, n_words=1), 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 1200, burn_in=200).trace)
 
 
 @pytest.mark.parametrize("per_document, right", [(False, True), (True, True), (False, False)])
