@@ -6,9 +6,9 @@ The script makes an environment of its own, benchmarks/.env, and installs there 
 model then runs in a process of its own on one thread, with the same priors (eta 0.1; alpha and gamma 1, learned where the model can) on the same nine tenths of
 the documents. At 1, 2, 5, 10, 20 ... CPU seconds its topics and their weights are copied; the last tenth of the documents is scored with all of them by the same code:
 half a document's words are shown, its proportions found by Gibbs with topics held fixed, and the log probability of the other half taken (document completion).
-The clock is the CPU time of training alone: neither compiling, nor reading, nor scoring counts. The last two columns of memory and topics belong to the last mark.
+The clock is the CPU time of training alone: neither compiling, nor reading, nor scoring counts. K, passes, time per token and memory are those of the last mark.
 
---corpus takes a bundled corpus, "bars" (500,000 tokens with known topics), or a file in a format that `load_corpus` reads. Writes table.md, curves.png, marks.json.
+--corpus takes a bundled corpus, "bars" (500,000 tokens), or a file in a format that `load_corpus` reads. Writes table.md, curves.png, marks.json.
 """
 import os
 
@@ -152,17 +152,17 @@ class Fixed:
 
 
 def load(name):
-    "Training documents, documents to be scored, and the true topics where they are known."
+    "Training documents, and documents to be scored."
     from hdp_nb.corpus import load_corpus, make_bars
-    corpus, truth = make_bars(n_docs=2000, doc_len=250, concentration=2.0, random_state=0) if name == "bars" else (load_corpus(name), None)
-    return *corpus.split_docs(0.1, 0), truth
+    corpus = make_bars(n_docs=2000, doc_len=250, concentration=2.0, random_state=0)[0] if name == "bars" else load_corpus(name)
+    return corpus.split_docs(0.1, 0)
 
 
 def run(name, corpus_name, seconds, seed):
     "One contestant: prints its marks as JSON."
     import numpy as np
     from hdp_nb.evaluate import document_completion
-    train, test, _ = load(corpus_name)
+    train, test = load(corpus_name)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     step, topics, size = CONTESTANTS[name](train, seed)
     clock, tokens, marks, recent = 0.0, 0, [], []
@@ -236,8 +236,7 @@ def main():
     if args.contestant:
         return run(args.contestant, args.corpus, args.seconds, args.seed)
     if not args.here:
-        arguments = [a for a in sys.argv[1:]]
-        sys.exit(subprocess.call([environment(), __file__, "--here", *arguments]))
+        sys.exit(subprocess.call([environment(), __file__, "--here", *sys.argv[1:]]))
     found = {}
     for name in args.only:
         print(f"{name} ...", file=sys.stderr, flush=True)
