@@ -24,5 +24,7 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
-    # The longest first, so that no worker is left with them in the end.
-    items.sort(key=lambda item: "test_notebooks" not in item.nodeid)
+    for item in items:
+        # Tests of one file share what they compile, or their browser, so they share a worker.  Notebooks share nothing.
+        if item.path.stem != "test_notebooks":
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))

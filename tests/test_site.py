@@ -12,8 +12,6 @@ import pytest
 from notebooks import ROOT, notebooks
 from playwright.sync_api import Error, sync_playwright
 
-# One worker builds the site once and drives one browser.
-pytestmark = pytest.mark.xdist_group("site")
 PAGES = [path.stem for path in notebooks()]
 SOURCE = "https://github.com/hdp-nb/hdp_nb"
 PROSE = """() => { const body = document.body.cloneNode(true);
