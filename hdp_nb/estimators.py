@@ -1018,6 +1018,11 @@ class HNHDP(_Nested):
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
+    init : None, int, or labels of the documents
+        Where to begin: with every document in the cluster of the most similar of that many documents, drawn at random (None: about the square root
+        of the number of documents; rather too many clusters than too few); or in these clusters. Not with `categories`.
+    init_topics : int
+        Topics of every cluster, and global ones, among which tokens are spread at the start.
     n_chains : int
         Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result does not depend on it.
     random_state : None, int or numpy.random.Generator
@@ -1059,7 +1064,8 @@ class HNHDP(_Nested):
     _fixed = {}
 
     def __init__(self, n_clusters=100, n_topics=30, conc_global=1.0, conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(0.1, 1), eta=0.5,
-                 word_selection=True, categories=None, n_iter=300, burn_in=None, thin=10, n_chains=1, n_jobs=None, random_state=None, verbose=False):
+                 word_selection=True, categories=None, n_iter=300, burn_in=None, thin=10, init=None, init_topics=4,
+                 n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.n_clusters = n_clusters
         self.n_topics = n_topics
         self.conc_global = conc_global
@@ -1072,6 +1078,8 @@ class HNHDP(_Nested):
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
+        self.init = init
+        self.init_topics = init_topics
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -1086,7 +1094,7 @@ class NestedDP(_Nested):
     _fixed = {"global_topics": False}
 
     def __init__(self, n_clusters=100, n_topics=30, conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(0.1, 1), eta=0.5, categories=None,
-                 n_iter=300, burn_in=None, thin=10, n_chains=1, n_jobs=None, random_state=None, verbose=False):
+                 n_iter=300, burn_in=None, thin=10, init=None, init_topics=4, n_chains=1, n_jobs=None, random_state=None, verbose=False):
         self.n_clusters = n_clusters
         self.n_topics = n_topics
         self.conc_local = conc_local
@@ -1097,6 +1105,8 @@ class NestedDP(_Nested):
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
+        self.init = init
+        self.init_topics = init_topics
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state

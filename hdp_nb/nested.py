@@ -612,7 +612,14 @@ def nested_data(corpus):
     first = np.append(0, np.cumsum(corpus.word_counts()))
     return NestedData(corpus.x, np.flatnonzero(np.diff(first)), corpus.offsets, doc, by_word, first, *(a.astype(np.int64) for a in (X.indptr, X.indices, X.data)))
 
-# %% ../nbs/17_nested.ipynb #79ebc48a
+# %% ../nbs/17_nested.ipynb #8187e1db
+def _number_labels(name, labels, n_docs):
+    "Sorted names, and the number of each document's."
+    labels = np.asarray(labels)
+    if labels.shape != (n_docs,):
+        raise ValueError(f"{name} must hold one label per document, shape ({n_docs},), got shape {labels.shape}")
+    return np.unique(labels, return_inverse=True)
+
 class NestedSampler:
     """Gibbs sampling for the hybrid nested/hierarchical Dirichlet process, for `hdp_nb.chain.run_chain`.
 
@@ -640,14 +647,13 @@ class NestedSampler:
         Probability with which an empty cluster may be entered in a sweep; 4/n_clusters if that is less than 1.
     n_flips : int, optional
         Words per sweep that are offered the other side; by default as many as there are.
-    start_clusters : int, optional
-        Clusters at the start, n_clusters at most; by default the square root of the number of documents.
-    start_topics : int
+    init : None, int, or one label per document
+        Where to begin: from that many documents as seeds, None for about the square root of their number; in these clusters.
+    init_topics : int
         Topics of every measure among which tokens are spread at the start.
     """
     def __init__(self, corpus, n_clusters=100, n_topics=30, conc_global=1.0, conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(0.1, 1),
-                 eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None, start_clusters=None,
-                 start_topics=4):
+                 eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None, init=None, init_topics=4):
         self.corpus = c = as_corpus(corpus)
         _check_positive(conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta)
         if eta < 1e-3:
@@ -658,19 +664,23 @@ class NestedSampler:
         if shared_epsilon and kind != BOTH:
             raise ValueError("shared_epsilon takes global topics and no word selection")
         self.K, self.L = _check_int("n_clusters", n_clusters, 1), _check_int("n_topics", n_topics, 1)
-        self.categories = self.names = None
+        self.names = self.categories = None
         if categories is not None:
-            categories = np.asarray(categories)
-            if categories.shape != (c.n_docs,):
-                raise ValueError(f"categories must hold one label per document, shape ({c.n_docs},), got shape {categories.shape}")
-            self.names, self.categories = np.unique(categories, return_inverse=True)
+            if init is not None:
+                raise ValueError("init must be None with categories: the clusters are known")
+            self.names, self.categories = _number_labels("categories", categories, c.n_docs)
             self.K = len(self.names)
-        self.start_clusters = min(math.isqrt(c.n_docs) + 1 if start_clusters is None else _check_int("start_clusters", start_clusters, 1), self.K)
+        if np.ndim(init):
+            names, self.start = _number_labels("init", init, c.n_docs)
+            if len(names) > self.K:
+                raise ValueError(f"init must have n_clusters = {self.K} different labels at most, got {len(names)}")
+        else:
+            self.start = min(math.isqrt(c.n_docs) + 1 if init is None else _check_int("init", init, 1), self.K)
         p_open = min(1.0, 4/self.K) if p_open is None else p_open
         if not 0 < p_open <= 1:
             raise ValueError(f"p_open must be above 0 and at most 1, got {p_open!r}")
         n_flips = c.n_words if n_flips is None else _check_int("n_flips", n_flips, 0)
-        self.conc_cluster, self.start_topics = float(conc_cluster), min(_check_int("start_topics", start_topics, 1), self.L)
+        self.conc_cluster, self.init_topics = float(conc_cluster), min(_check_int("init_topics", init_topics, 1), self.L)
         self.prior = NestedPrior(float(conc_global), float(conc_local), float(eta), *check_gamma_prior("conc_cluster_prior", conc_cluster_prior),
                                  float(p_open), kind, categories is None, bool(shared_epsilon), n_flips)
         self.data = nested_data(c)
@@ -696,10 +706,12 @@ class NestedSampler:
         if kind == GLOBAL:
             n_local = min(max(int(rng.random()*V), 1), V - 1)
             q[np.argsort(-term_variance(X), kind="stable")[:n_local]] = LOCAL
-        c = self.categories if self.categories is not None else _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), self.start_clusters)
+        c = self.categories if self.categories is not None else self.start
+        if np.ndim(c) == 0:
+            c = _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), c)
         sides = np.where(q == BOTH, 2, q)[corpus.x]
         local = np.where(sides == BOTH, rng.integers(2, size=corpus.n_tokens), 1 - sides)
-        z = rng.integers(self.start_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
+        z = rng.integers(self.init_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
         return NestedState(z, c.astype(np.int64), q, np.array(0.5), np.array(self.conc_cluster), np.array(0))
 
     def sweep(self, rng, state):

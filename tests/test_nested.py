@@ -250,9 +250,21 @@ def test_term_variance():
     assert np.allclose(term_variance(X), 9*X.toarray().var(axis=0))
 
 
+def test_where_chains_begin():
+    "Every document in the cluster that `init` says, or with one of so many seeds; topics below `init_topics`; categories leave no choice."
+    start = lambda **options: NestedSampler(corpus40, 12, 5, **options).init(np.random.default_rng(0))
+    labels = np.array(list("yxz"))[np.arange(40) % 3]
+    assert (start(init=labels, init_topics=2).c == np.array([1, 0, 2])[np.arange(40) % 3]).all() and (start(init=labels, init_topics=2).z % 5).max() == 1
+    assert len(np.unique(start(init=1).c)) == 1 < len(np.unique(start(init=3).c)) <= 3 < len(np.unique(start(init=99).c)) <= 12
+    assert all(np.array_equal(a, b) for a, b in zip(start(), start(init=7)))               # of 40 documents
+    for options in ({"init": 3, "categories": labels}, {"init": np.arange(40)}):             # known clusters; 40 clusters of 12
+        with pytest.raises(ValueError, match="^init must"):
+            start(**options)
+
+
 @pytest.mark.parametrize("argument, value", [
     ("eta", 0), ("eta", 1e-4), ("conc_global", 0), ("conc_local", -1), ("conc_cluster", np.nan), ("conc_cluster_prior", (1,)), ("n_clusters", 0), ("n_topics", 2.5),
-    ("p_open", 0), ("p_open", 1.5), ("n_flips", -1), ("start_clusters", 0), ("start_topics", 0), ("categories", [1, 2]), ("shared_epsilon", True)])
+    ("p_open", 0), ("p_open", 1.5), ("n_flips", -1), ("init", 0), ("init", [0, 1]), ("init_topics", 0), ("categories", [1, 2]), ("shared_epsilon", True)])
 def test_bad_arguments(argument, value):
     with pytest.raises(ValueError, match=f"^{argument}"):
         NestedSampler(corpus40, **{argument: value})
@@ -317,7 +329,7 @@ def test_recovers_clusters_and_sides():
     assert ((model.word_global_ > 0.5) == (np.arange(60) < 30)).mean() > 0.8
 
 
-@pytest.mark.parametrize("model", [HNHDP(**quick), HNHDP(word_selection=False, n_chains=2, **quick), NestedDP(**quick), HNHDP(categories="cluster", **quick)])
+@pytest.mark.parametrize("model", [HNHDP(init=np.arange(40) % 9, init_topics=2, **quick), HNHDP(word_selection=False, n_chains=2, **quick), NestedDP(**quick), HNHDP(categories="cluster", **quick)])
 def test_results(model, tmp_path):
     model = clone(model).fit(corpus40)
     T, C = model.n_topics_, model.n_clusters_
@@ -386,7 +398,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.parametrize("make", [partial(HNHDP, **quick), partial(NestedDP, **quick)])
-@pytest.mark.parametrize("argument, value", [("n_clusters", 0), ("n_topics", "x"), ("eta", 0), ("conc_cluster_prior", 3), ("categories", "book"), ("categories", [0, 1]), ("n_iter", 0)])
+@pytest.mark.parametrize("argument, value", [("n_clusters", 0), ("n_topics", "x"), ("eta", 0), ("conc_cluster_prior", 3), ("init", -1), ("categories", "book"), ("categories", [0, 1]), ("n_iter", 0)])
 def test_bad_input(make, argument, value):
     with pytest.raises(ValueError, match=argument):
         make(**{argument: value}).fit(corpus40)
