@@ -394,7 +394,7 @@ def apply_splits(state, topics, children, options):
     return state._replace(lam=lam, beta=beta)
 
 # %% ../nbs/16_online.ipynb #68b83107
-def online_step(rng, state, docs, n_docs, options):
+def online_step(rng, state, docs, n_docs, options, e_step=e_step):
     """One minibatch.
 
     Parameters
@@ -407,6 +407,8 @@ def online_step(rng, state, docs, n_docs, options):
     n_docs : int
         D, the documents that the minibatch stands for.
     options : OnlineOptions
+    e_step : callable
+        What does the whole minibatch's E-step, called as `e_step` is.
 
     Returns
     -------
