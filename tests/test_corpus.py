@@ -1,4 +1,5 @@
 """corpus: what goes in comes out again, splits lose nothing, bad input is refused by name."""
+import csv
 import gzip
 import itertools
 import tracemalloc
@@ -14,7 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils import _safe_indexing
 
-from hdp_nb.corpus import (Corpus, as_corpus, as_rng, atomic_write, load_corpus, make_bars, make_five_topics, make_hdp,
+from hdp_nb.corpus import (Corpus, as_corpus, as_rng, atomic_write, iter_texts, load_corpus, make_bars, make_five_topics, make_hdp,
                            read_ldac, read_text, read_uci)
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -165,6 +166,14 @@ def test_gensim():
     d = corpora.Dictionary(docs)
     c = Corpus.from_gensim((d.doc2bow(doc) for doc in docs), d)
     assert [sorted(c.vocab[w] for w in doc) for doc in c] == [sorted(doc) for doc in docs]
+    bow, id2word = c.to_gensim()
+    assert bow == [d.doc2bow(doc) for doc in docs] and corpora.Dictionary.from_corpus(bow, id2word).token2id == d.token2id
+    assert Corpus.from_gensim([[(0, 1)]]).to_gensim() == ([[(0, 1)]], None)
+
+
+def test_a_random_state_of_the_old_kind_is_a_seed():
+    draws = [as_rng(np.random.RandomState(seed)).spawn(2)[1].random() for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
 
 
 # ---- bad input: a ValueError that names the argument
@@ -200,13 +209,14 @@ BAD = {
                  + [lambda s=s: Corpus.from_docs([[0]] * 4).split_tokens(s) for s in (0, 1, 0.0, 1.0, 2, -0.1, "a", None, np.nan)],
     "random_state": [lambda s=s: as_rng(s) for s in ("a", -1, 1.5)] + [lambda: make_bars(2, 2, 2, random_state="a")],
     "min_count": [lambda c=c: read_text(__file__, min_count=c) for c in (0, 1.5, "a", None)],
+    "min_df": [lambda c=c: read_text(__file__, min_df=c) for c in (0, 1.5, -0.5, "a", None, True, np.nan)],
     "n_docs": [lambda: make_bars(0), lambda: make_five_topics(2.5), lambda: make_hdp(-1)],
     "doc_len": [lambda: make_bars(doc_len=0), lambda: make_hdp(2, [1]), lambda: make_hdp(2, [1, -1]), lambda: make_hdp(1, 2.5), lambda: make_hdp(1, "a")],
     "grid": [lambda: make_bars(grid=0)], "n_test": [lambda: make_bars(n_test=-1)],
     "concentration": [lambda c=c: make_bars(concentration=c) for c in (0, -1.0, np.nan, np.inf, "a", None)],
     "gamma": [lambda: make_hdp(gamma=0)], "alpha": [lambda: make_hdp(alpha=np.nan)], "eta": [lambda: make_hdp(eta=-1)],
-    "format": [lambda: load_corpus(__file__, format="csv"), lambda: load_corpus("sotu", min_count=2)],
-    "name_or_path": [lambda: load_corpus("no-such-corpus"), lambda: load_corpus(Path(__file__).parent)],
+    "format": [lambda: load_corpus(__file__, format="xml"), lambda: load_corpus("sotu", min_count=2)],
+    "name_or_path": [lambda: load_corpus("no-such-corpus"), lambda: load_corpus(Path(__file__).parent / "no")],
 }
 
 
@@ -349,6 +359,7 @@ BAD_FILES = {
                       "1\n1\n1\n1 1 -1\n", "1\n1\n1\n1 1 1.5\n", "1\n1\n1\n1 1 x\n", "1\n1\n1\n1 1 1\n1 1 1\n", "a\n1\n1\n", "0\n1\n0\n", "1\n3000000000\n0\n",
                       "1\n1\n1\n1 1 3000000000\n", "1\n1\n1\n1 1 99999999999999999999\n", "-1\n1\n0\n", "1\n1\n2\n1 1 1\n1 1\n"],
     "a.txt": ["", "\n", "12 34\n", "2 0:1\n", "7\n3\n"],
+    "a.csv": ["", "id,text\n1,sea\n"],
     "a.npz": ["", "PK", "hello"],
 }
 
@@ -360,6 +371,49 @@ def test_bad_files(tmp_path, name, text):
     if name != "a.npz":
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
         assert refused(lambda: load_corpus(tmp_path / f"{name}.gz"), tmp_path / f"{name}.gz")
+
+
+@pytest.mark.parametrize("text, why", [("", "the file is empty"), ("a,b\n1,sea\n", "'a', 'b'"), ("a,text\n1\n", "line 2"), ("a,text\n1,sea,ship\n", "line 2"),
+                                       ('a,text\n1,"sea\n', "unexpected end"), ("a,text\n", "at least one document|no word"), ("a,text\n1,\n", "no word")])
+def test_bad_tables(tmp_path, text, why):
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(ValueError, match=why):
+        load_corpus(tmp_path / "a.csv", column="text")
+    assert refused(lambda: load_corpus(tmp_path / "a.csv", column="text"), tmp_path / "a.csv")
+
+
+def test_bad_folders(tmp_path):
+    assert refused(lambda: load_corpus(tmp_path), tmp_path)
+    (tmp_path / "a.txt").write_text("sea")
+    (tmp_path / "b.txt").write_bytes(b"\xff")
+    assert refused(lambda: load_corpus(tmp_path), tmp_path / "b.txt")
+
+
+def test_a_column_is_counted_as_scikit_learn_counts_it(tmp_path):
+    texts = ["The sea, the ship", "Sea \"and\" land\n\nand sand", "", "x" * 200_000, "land 12 land"]
+    with open(tmp_path / "a.tsv.gz", "wb") as file, gzip.open(file, "wt", encoding="utf-8", newline="") as out:
+        table = csv.writer(out, delimiter="\t")
+        table.writerows([["year", "text", "note"], *([str(j), text, text] for j, text in enumerate(texts))])
+    for options in ({}, dict(min_df=2), dict(min_df=0.4), dict(min_df=1.0), dict(stop_words=["the", "and"])):
+        cut = CountVectorizer(token_pattern=r"[^\W\d_]+", **options)
+        try:
+            X = cut.fit_transform(texts)
+        except ValueError:
+            assert refused(lambda: load_corpus(tmp_path / "a.tsv.gz", column="text", **options), tmp_path / "a.tsv.gz")
+            continue
+        c = load_corpus(tmp_path / "a.tsv.gz", column="text", **options)
+        assert c.vocab == cut.get_feature_names_out().tolist() and (c.to_matrix() != X).nnz == 0
+        assert [*c.groups] == ["year"] and c.groups["year"].tolist() == [*"01234"]        # a note as long as a text is no label
+    assert [*iter_texts(tmp_path / "a.tsv.gz", "text")] == texts
+
+
+def test_a_folder_of_texts(tmp_path):
+    for name, text in {"b.txt": "sea\nship", "c.md": "no", "deep/a.txt": "land", "deep/er/z.txt": "sand"}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    c = load_corpus(tmp_path)
+    assert rows(c) == [[2, 3], [0], [1]] and c.vocab == ["land", "sand", "sea", "ship"]
+    assert {level: labels.tolist() for level, labels in c.groups.items()} == {"folder": ["", "deep", "deep/er"], "file": ["b.txt", "a.txt", "z.txt"]}
 
 
 def test_vocabulary_that_does_not_match(tmp_path):
