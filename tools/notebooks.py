@@ -58,6 +58,7 @@ def execute(nb, slow=False):
     runner.slow = slow
     # Without the tests' MPLBACKEND, which would keep pictures from showing.
     runner.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
+    nb.metadata.pop("widgets", None)      # what sliders were left at, under names drawn at random
 
 
 def nbdev(command, *arguments, root=ROOT):
