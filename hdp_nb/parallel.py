@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['mix', 'stream', 'uniform', 'GammaTable', 'gamma_table', 'gamma_from_one', 'gamma_in_cell', 'Plan', 'make_plan',
-           'Work', 'new_work', 'open_pool', 'draw_topics', 'scale_topics', 'add_up_words', 'find_topic',
-           'sweep_documents', 'number_again', 'count_words', 'renew', 'in_turn', 'side_by_side', 'sweep_parallel',
-           'log_word_blocks', 'log_doc_blocks', 'ParallelSampler']
+           'cut_up', 'Work', 'new_work', 'open_pool', 'draw_topics', 'scale_topics', 'add_up_words', 'find_topic',
+           'sweep_documents', 'number_again', 'count_words', 'seat_words', 'renew', 'in_turn', 'side_by_side',
+           'sweep_parallel', 'log_word_blocks', 'log_doc_blocks', 'ParallelSampler']
 
 # %% ../nbs/30_parallel.ipynb #b8ae1dbc
 import math
@@ -115,17 +115,21 @@ class Plan(NamedTuple):
     start: np.ndarray       # (V + 1,) where each word's tokens begin in `by_word`
     word_block: np.ndarray  # (blocks + 1,) where each block of words begins
     doc_block: np.ndarray   # (blocks + 1,) and of documents
+    first: np.ndarray       # () number of the first document, 0 but for a part of a corpus
 
 _BLOCKS = 128
 
 def make_plan(corpus):
     "The Plan of a corpus."
-    n_v, blocks = np.bincount(corpus.x, minlength=corpus.n_words), min(1 + corpus.n_tokens//1024, _BLOCKS)
+    return cut_up(corpus.x, corpus.offsets, np.argsort(corpus.x, kind="stable"), np.bincount(corpus.x, minlength=corpus.n_words), corpus.doc_lengths)
+
+def cut_up(x, offsets, by_word, n_v, lengths):
+    "The Plan for documents of these `lengths` in which word v occurs n_v times."
+    blocks = min(1 + int(n_v.sum())//1024, _BLOCKS)
     def cut(cost):
         total = np.append(0.0, np.cumsum(cost))
         return np.append(np.searchsorted(total, total[-1]*np.arange(blocks)/blocks), len(cost))
-    return Plan(corpus.x, corpus.offsets, corpus.doc_lengths, np.argsort(corpus.x, kind="stable"), np.append(0, np.cumsum(n_v)),
-                cut(1.0 + n_v/n_v.mean()), cut(1.0 + corpus.doc_lengths))
+    return Plan(x, offsets, lengths, by_word, np.append(0, np.cumsum(n_v)), cut(1.0 + n_v/n_v.mean()), cut(1.0 + lengths), np.array(0))
 
 class Work(NamedTuple):
     "Room for one sweep: nothing in it outlives the sweep."
@@ -253,7 +257,7 @@ def sweep_documents(first, end, seed, L, state, plan, work):
         m_k[:] = 0
         n_k[:] = 0
         for j in range(doc_block[b], doc_block[b + 1]):
-            s, alpha, R, tables = stream(seed, j), document_alpha(state.alpha, j), 0, 0
+            s, alpha, R, tables = stream(seed, plan.first[()] + j), document_alpha(state.alpha, j), 0, 0
             for i in range(offsets[j], offsets[j + 1]):
                 k = z[i]
                 if where[k] < 0:
@@ -324,20 +328,26 @@ def number_again(state, L, work):
     state.K[()] = K
 
 @njit(nogil=True)
-def count_words(first, end, seed, for_eta, state, plan, work):
-    "Blocks of words: new numbers for the topics of their tokens, n_vk, and if wanted the tables of words."
-    start, by_word, label, z, n_vk, eta = plan.start, plan.by_word, work.label, state.z, state.n_vk, state.eta[()]
+def count_words(first, end, state, plan, work):
+    "Blocks of words: new numbers for the topics of their tokens, and n_vk."
+    start, by_word, label, z, n_vk = plan.start, plan.by_word, work.label, state.z, state.n_vk
+    for v in range(plan.word_block[first], plan.word_block[end]):
+        for k in range(n_vk.shape[1]):
+            n_vk[v, k] = 0
+        for place in range(start[v], start[v + 1]):
+            i = by_word[place]
+            k = label[z[i]]
+            z[i] = k
+            n_vk[v, k] += 1
+
+@njit(nogil=True)
+def seat_words(first, end, seed, state, plan, work):
+    "Blocks of words: the tables of words, for eta."
+    start, n_vk, eta = plan.start, state.n_vk, state.eta[()]
     for b in range(first, end):
         tables = 0
         for v in range(plan.word_block[b], plan.word_block[b + 1]):
-            for k in range(n_vk.shape[1]):
-                n_vk[v, k] = 0
-            for place in range(start[v], start[v + 1]):
-                i = by_word[place]
-                k = label[z[i]]
-                z[i] = k
-                n_vk[v, k] += 1
-            if for_eta and start[v] < start[v + 1]:
+            if start[v] < start[v + 1]:
                 s = stream(seed, v)
                 for k in range(state.K[()]):
                     tables += int(n_vk[v, k] > 0)
@@ -378,7 +388,9 @@ def sweep_parallel(run, rng, state, L, least, table, work, plan, prior):
     run(add_up_words, blocks, L, state.beta, plan, work)
     run(sweep_documents, blocks, seeds[1], L, state, plan, work)
     number_again(state, L, work)
-    run(count_words, blocks, seeds[2], prior.eta_shape > 0.0, state, plan, work)
+    run(count_words, blocks, state, plan, work)
+    if prior.eta_shape > 0.0:
+        run(seat_words, blocks, seeds[2], state, plan, work)
     renew(rng, state, prior, plan.lengths, work)
 
 # %% ../nbs/30_parallel.ipynb #e6c7504b
@@ -403,14 +415,15 @@ def log_doc_blocks(first, end, state, plan, work):
         t = 0.0
         for j in range(plan.doc_block[b], plan.doc_block[b + 1]):
             alpha = document_alpha(state.alpha, j)
-            t -= log_rising(alpha, offsets[j + 1] - offsets[j])
+            p = -log_rising(alpha, offsets[j + 1] - offsets[j])
             for i in range(offsets[j], offsets[j + 1]):
                 n_jk[z[i]] += 1
             for i in range(offsets[j], offsets[j + 1]):
                 k = z[i]
                 if n_jk[k] > 0:
-                    t += log_rising(alpha*beta[k], n_jk[k])
+                    p += log_rising(alpha*beta[k], n_jk[k])
                     n_jk[k] = 0
+            t += round(p*4194304.0)/4194304.0     # sums of such numbers are exact up to 2^31, in whatever order parts of a corpus are added up
         work.log_p[b] = t
 
 # %% ../nbs/30_parallel.ipynb #f97c3283

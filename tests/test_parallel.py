@@ -13,7 +13,7 @@ from hdp_nb.direct import DirectSampler, DirectState, HybridSampler, HybridState
 from hdp_nb.estimators import HDP
 from hdp_nb.franchise import FranchiseSampler, FranchiseState, _pad, log_likelihood
 from hdp_nb.parallel import (ParallelSampler, add_up_words, count_words, draw_topics, find_topic, gamma_from_one, gamma_in_cell, gamma_table,
-                             in_turn, make_plan, new_work, open_pool, scale_topics, side_by_side, stream, sweep_documents, sweep_parallel, uniform)
+                             in_turn, make_plan, new_work, open_pool, scale_topics, seat_words, side_by_side, stream, sweep_documents, sweep_parallel, uniform)
 from naive import Posterior, check_prior
 from test_direct import check_state, direct_state
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
@@ -359,8 +359,9 @@ def test_tables_of_words():
     state = sampler.init(np.random.default_rng(0))
     work, tables = new_work(sampler.plan, state.beta.size), []
     work.label[:] = np.arange(state.beta.size)
+    count_words(0, work.log_p.size, state, sampler.plan, work)
     for seed in range(4000):
-        count_words(0, work.log_p.size, np.uint64(seed), True, state, sampler.plan, work)
+        seat_words(0, work.log_p.size, np.uint64(seed), state, sampler.plan, work)
         tables.append(work.tables.sum())
     expected = sum(0.7/(0.7 + l) for n in n_vk.ravel() for l in range(n))
     assert (state.n_vk[:, :3] == n_vk).all() and abs(np.mean(tables) - expected) < 0.1
