@@ -1,6 +1,9 @@
 """HDP as a user meets it: scikit-learn's contract, results, scores, files."""
+import copy
+import json
 import pickle
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hdp_nb.chain import load_npz, run_chain, save_npz
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
-from hdp_nb.estimators import HDP, LDA
+from hdp_nb.estimators import HDP, LDA, load_model
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
 
@@ -235,13 +238,81 @@ def test_parts_that_do_not_fit_together(bars, fitted):
         fitted.score(np.eye(16, dtype=int))
 
 
-def test_a_file_of_another_format_is_refused(fitted, tmp_path):
+def test_files_of_other_versions(bars, fitted, tmp_path):
+    "An older format is read, a newer one refused; so is what is not whole, with a reason."
+    path = tmp_path/"m.npz"
+    fitted.save(path)
+    arrays = load_npz(path)
+    meta = json.loads(arrays.pop("meta").item())
+
+    def write(change=lambda meta: None, arrays=arrays):
+        changed = copy.deepcopy(meta)
+        change(changed)
+        save_npz(path, {"meta": np.array(json.dumps(changed)), **arrays})
+
+    def old(meta):
+        meta["format"] = "hdp_nb model 2"
+        for name in ("program", "dicts", "samples", "arrays"):
+            del meta[name]
+        del meta["params"]["split_merge_scans"]                       # a parameter that came later has its default
+    write(old)
+    again = HDP.load(path)
+    assert again.score(bars) == fitted.score(bars) and np.array_equal(again.trace_["alpha"], fitted.trace_["alpha"]) and again.split_merge_scans == 0
+
+    for change, reason in [
+            (lambda m: m.update(format="hdp_nb model 4", program="hdp_nb 9.9"), "format 2 to 3.*got 'hdp_nb model 4', written by hdp_nb 9.9; a newer hdp_nb reads it"),
+            (lambda m: m.update(format="hdp_nb model 1"), "got 'hdp_nb model 1'"),
+            (lambda m: m.update(format="hdp_nb chain 1"), "takes a file that `save` of a model wrote"),
+            (lambda m: m.pop("params"), "takes a file that `save` of a model wrote"),
+            (lambda m: m["params"].update(telepathy=1), "written by hdp_nb .*: unknown parameters telepathy"),
+            (lambda m: m["results"].update(transform="lambda X: X"), "no names of results: 'transform'"),
+            (lambda m: m["results"].update(__class__="Corpus"), "no names of results"),
+            (lambda m: m["samples"].update(samples_=7), "not a whole HDP")]:
+        write(change)
+        with pytest.raises(ValueError, match=reason) as error:
+            HDP.load(path)
+        assert str(path) in str(error.value)
+    for some in ({key: a for key, a in arrays.items() if key != "components_"}, arrays | {"more_": np.zeros(3)},
+                 {key: a for key, a in arrays.items() if key != "samples_/1/beta"}):
+        write(arrays=some)
+        with pytest.raises(ValueError, match="not a whole HDP.*missing or too many"):
+            HDP.load(path)
+
+
+def test_a_model_of_any_class(fitted, bars, tmp_path):
+    path = tmp_path/"m.npz"
+    for model in (fitted, LDA(3, n_iter=2, random_state=np.random.RandomState(0), eta=np.float32(0.5), thin=np.int64(1)).fit(bars)):
+        model.save(path)
+        again = load_model(path)
+        assert type(again) is type(model) and again.score(bars) == model.score(bars)
+    assert again.random_state is None and again.eta == 0.5
+    again.traces_ = {"alpha_news/sport": np.arange(3.0), "0/x": np.zeros(1)}        # a level of a tree may have any name
+    again.names_ = {}
+    again.save(path)
+    assert [*load_model(path).traces_] == ["alpha_news/sport", "0/x"] and load_model(path).names_ == {}
+    Unknown = type("Unknown", (LDA,), {})
+    Unknown(3, n_iter=2).fit(bars).save(path)
+    with pytest.raises(ValueError, match="takes a saved HDP, LDA, .*, got a saved Unknown"):
+        load_model(path)
+    again.init = object()
+    with pytest.raises(TypeError, match="save takes parameters that are"):
+        again.save(path)
+
+
+def test_nothing_is_executed_in_loading(fitted, tmp_path):
+    "A pickled object, in an array or instead of the file, is refused unread."
+    class Bomb:
+        def __reduce__(self):
+            return Path.touch, (tmp_path/"boom",)
     fitted.save(tmp_path/"m.npz")
     arrays = load_npz(tmp_path/"m.npz")
-    arrays["meta"] = np.array(arrays["meta"].item().replace("hdp_nb model 2", "hdp_nb model 1"))
-    save_npz(tmp_path/"m.npz", arrays)
-    with pytest.raises(ValueError, match="hdp_nb model 1"):
-        HDP.load(tmp_path/"m.npz")
+    np.savez(tmp_path/"m.npz", **arrays | {"components_": np.array([Bomb()], object)})
+    (tmp_path/"p.npz").write_bytes(pickle.dumps(Bomb()))
+    for name in ("m.npz", "p.npz"):
+        for load in (HDP.load, load_model):
+            with pytest.raises(ValueError, match=name):
+                load(tmp_path/name)
+    assert not (tmp_path/"boom").exists()
 
 
 def test_save_and_load(bars, fitted, tmp_path):
@@ -271,6 +342,8 @@ def test_pipeline_and_grid_search():
     assert pipeline.fit_transform(texts).shape[0] == 24
     X = CountVectorizer().fit_transform(texts + ["sea ship storm bread wine"]*4)
     X = sp.vstack([X]*2).tocsr()*3
+    assert pipeline[-1].top_words(1, vocab=pipeline[0].get_feature_names_out())[0][0] in {"sea", "ship", "storm", "bread", "wine", "cheese"}
+    assert pipeline.get_feature_names_out().tolist() == [f"hdp{k}" for k in range(pipeline[-1].n_topics_)]
     search = GridSearchCV(quick(), {"eta": [0.1, 1.0]}, cv=2).fit(X)
     assert search.best_params_["eta"] in (0.1, 1.0) and np.isfinite(search.best_score_)
 
@@ -280,6 +353,28 @@ def test_vocabulary():
     model = quick().fit(corpus)
     assert set(model.top_words(4)[0]) == {"sea", "ship", "bread", "wine"}
     assert quick().fit(corpus.to_matrix()).top_words(1)[0][0] in {"0", "1", "2", "3"}
+
+
+def test_tables_of_words_and_topics(bars, fitted):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(fitted.top_words(3, table=True))
+    assert frame.shape == (3*fitted.n_topics_, 5) and frame.columns.tolist() == ["topic", "share", "rank", "word", "probability"]
+    words = frame.pivot(index="topic", columns="rank", values="word").values.tolist()
+    assert words == fitted.top_words(3) and frame["share"][0] == fitted.topic_shares_[0]
+    assert all(fitted.components_[t, int(w)] == p for t, w, p in zip(frame["topic"], frame["word"], frame["probability"]))
+    named = [f"w{v}" for v in range(16)]
+    assert fitted.top_words(2, vocab=named) == [[f"w{v}" for v in row] for row in fitted.top_words(2)]
+    with pytest.raises(ValueError, match="vocab must name the 16 columns of X, got 3 words"):
+        fitted.top_words(vocab=["a", "b", "c"])
+    shares = clone(fitted).set_output(transform="pandas").fit(bars).transform(bars)
+    assert shares.columns.tolist() == [f"hdp{k}" for k in range(fitted.n_topics_)]
+    assert np.array_equal(shares, fitted.transform(bars))
+
+
+@pytest.mark.parametrize("X", [["the sea", "a ship"], [["the", "sea"], ["ship"]]])
+def test_texts_are_told_where_to_go(X):
+    with pytest.raises(ValueError, match="CountVectorizer.*Corpus.from_docs"):
+        HDP().fit(X)
 
 
 @pytest.mark.parametrize("params, message", [
