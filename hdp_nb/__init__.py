@@ -9,7 +9,7 @@ _HOME = {"Corpus": "corpus", "load_corpus": "corpus", "make_bars": "corpus", "ma
          "DPMixture": "estimators", "HNHDP": "estimators", "NestedDP": "estimators", "HDPHMM": "estimators", "load_model": "estimators",
          "document_completion": "evaluate", "left_to_right": "evaluate", "coherence_npmi": "evaluate", "Unigram": "evaluate",
          "Topics": "exchange", "read_topics": "exchange", "write_topics": "exchange", "to_pyldavis": "exchange"}
-_MODULES = ("chain", "corpus", "diagnostics", "direct", "distributed", "dp", "estimators", "evaluate", "exchange", "franchise", "hmm", "lanes", "likelihood", "nested", "online", "parallel", "plots", "special", "split_merge", "tree", "variational")
+_MODULES = ("chain", "corpus", "diagnostics", "direct", "distributed", "dp", "estimators", "evaluate", "exchange", "franchise", "hmm", "lanes", "likelihood", "nested", "online", "parallel", "plots", "special", "split_merge", "tree", "variational", "widgets")
 
 __all__ = [*_HOME]
 
