@@ -32,6 +32,7 @@ def _play(draw, height, **sliders):
 
 
 def _concentration(value, name):
+    value = 10 ** (round(20 * np.log10(value)) / 20)      # on the slider's own grid
     return "FloatLogSlider", dict(value=value, min=-1, max=2, step=0.05, description=name, readout_format=".2f")
 
 # %% ../nbs/23_widgets.ipynb #59f48b9d

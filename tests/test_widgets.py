@@ -1,5 +1,6 @@
 """widgets: what is drawn follows from the numbers, sliders change the picture, and all of it in a real JupyterLab."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.text import Text
-from notebooks import ROOT, directives, is_run, read
+from notebooks import ROOT, is_run, read
 from scipy import stats
 
 from hdp_nb import widgets
@@ -137,21 +138,29 @@ def test_in_jupyterlab(name, lab, tmp_path):
         page.goto(f"{lab}/lab/tree/{name}.ipynb")
         page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
         page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached", timeout=60_000)
-        page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
-        page.locator("[data-command='runmenu:run-all']").click()
+        started = page.locator(".jp-InputArea-prompt").filter(has_text=re.compile(r"\[(\*|\d+)\]"))
+        for _ in range(20):                 # what is asked of a kernel that has just come up is sometimes lost
+            page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
+            page.locator("[data-command='runmenu:run-all']").click()
+            page.wait_for_timeout(3000)
+            if started.count():
+                break
         n = sum(it == name for it, _ in PLAYED)
-        page.locator(".widget-interact").nth(n - 1).wait_for(timeout=300_000)
-        assert page.locator(".widget-interact").count() == n
+        failed = page.locator("[data-mime-type='application/vnd.jupyter.error']")
+        page.locator(".widget-interact").nth(n - 1).or_(failed.first).first.wait_for(timeout=300_000)
+        assert failed.all_inner_texts() == [] and page.locator(".widget-interact").count() == n
         for i, widget in enumerate(page.locator(".widget-interact").all()):
             widget.scroll_into_view_if_needed()
-            picture, handle, track = widget.locator("img"), widget.locator(".noUi-handle").last, widget.locator(".noUi-base").last
-            before = picture.get_attribute("src")
+            handle, track, readout = (widget.locator(part).first for part in (".noUi-handle", ".noUi-base", ".widget-readout"))
+            before, value = widget.locator("img").get_attribute("src"), readout.inner_text()
             widget.screenshot(path=pictures / f"{name}-{i}-before.png")
             at, line = handle.bounding_box(), track.bounding_box()
             page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
             page.mouse.down()
             page.mouse.move(line["x"] + 0.7 * line["width"], at["y"] + at["height"] / 2, steps=3)
             page.mouse.up()
-            page.wait_for_function("([img, src]) => img.isConnected && img.src !== src", arg=[picture.element_handle(), before], timeout=30_000)
+            page.wait_for_function("([widget, src]) => (widget.querySelector('img') ?? {src}).src !== src", arg=[widget.element_handle(), before], timeout=30_000)
+            assert readout.inner_text() != value
+            page.wait_for_timeout(2000)         # several may have come on the way
             widget.screenshot(path=pictures / f"{name}-{i}-after.png")
         browser.close()
