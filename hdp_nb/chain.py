@@ -13,7 +13,6 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import joblib
 import numpy as np
 from tqdm import tqdm
 
-from .corpus import atomic_write
+from .corpus import _check_int, atomic_write
 
 # %% ../nbs/03_chain.ipynb #fefd2903
 @dataclass
@@ -211,20 +210,7 @@ def _record(chain, sampler, info, burn_in, thin):
         chain.samples.append(_snapshot(sampler, chain.state))
     chain.n_done += 1
 
-# %% ../nbs/03_chain.ipynb #a25671be
-def _check_int(name, value, low, high=None):
-    "`value` as an int in low..high; ValueError names it."
-    try:
-        number = index(value)
-        ok = not isinstance(value, bool) and low <= number and (high is None or number <= high)
-    except TypeError:
-        ok = False
-    if not ok:
-        takes = f"at least {low}" if high is None else f"from {low} to {high}"
-        raise ValueError(f"{name}: takes a whole number, {takes}, got {value!r}")
-    return number
-
-
+# %% ../nbs/03_chain.ipynb #eabbd86f
 def _check(rng, n_iter, burn_in, thin, checkpoint, checkpoint_every):
     "The arguments that all ways to run a chain share."
     if not isinstance(rng, np.random.Generator):

@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import contextmanager
 from importlib.resources import files
+from operator import index
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,17 +98,34 @@ def as_rng(random_state=None):
     except (TypeError, ValueError) as e:
         raise ValueError(f"random_state must be None, a non-negative int or a Generator, got {random_state!r}") from e
 
+def _check_number(name, value, low=0.0, high=np.inf, above=True):
+    "`value` as a finite float above `low` (with `above` False: from `low` on) and up to `high`; ValueError names it."
+    ok = isinstance(value, numbers.Real) and not isinstance(value, bool) and low <= value <= high and abs(value) < np.inf and not (above and value == low)
+    if not ok:
+        end = "" if high == np.inf else f" and at most {high:g}"
+        raise ValueError(f"{name} must be a finite number {'above' if above else 'of at least'} {low:g}{end}, got {value!r}")
+    return float(value)
+
 def _check_positive(**values):
     "Raise ValueError unless every value is a finite number above 0."
-    for name, v in values.items():
-        if not isinstance(v, numbers.Real) or isinstance(v, bool) or not 0 < v < np.inf:
-            raise ValueError(f"{name} must be a finite number above 0, got {v!r}")
+    for name, value in values.items():
+        _check_number(name, value)
+
+def _check_int(name, value, low, high=None):
+    "`value` as an int in low..high; ValueError names it."
+    try:
+        number = index(value)
+        ok = not isinstance(value, bool) and low <= number and (high is None or number <= high)
+    except TypeError:
+        ok = False
+    if not ok:
+        raise ValueError(f"{name} must be a whole number {f'of at least {low}' if high is None else f'from {low} to {high}'}, got {value!r}")
+    return number
 
 def _check_count(**values):
     "Raise ValueError unless every value is a whole number of at least 1."
-    for name, v in values.items():
-        if not isinstance(v, numbers.Integral) or isinstance(v, bool) or v < 1:
-            raise ValueError(f"{name} must be a whole number of at least 1, got {v!r}")
+    for name, value in values.items():
+        _check_int(name, value, 1)
 
 # %% ../nbs/00_corpus.ipynb #256d6eaf
 class Corpus:

@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import issparse
 
+from .corpus import _check_int, _check_number
 from .special import log_rising, sample_log_dirichlet
 
 # %% ../nbs/02_likelihood.ipynb #6600fb26
@@ -84,19 +85,7 @@ def grow_stats(fam, prior, stats, capacity):
         new[:len(old)] = old
     return bigger
 
-# %% ../nbs/02_likelihood.ipynb #b109748c
-def _positive(name, value, low=0.0):
-    "`value` as a float above `low`, or ValueError."
-    if not isinstance(value, (int, float, np.number)) or not low < value < np.inf:
-        raise ValueError(f"{name} must be a finite number above {low:g}, got {value!r}")
-    return float(value)
-
-def _size(name, value):
-    "`value` as a count of at least 1, or ValueError."
-    if not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
-    return int(value)
-
+# %% ../nbs/02_likelihood.ipynb #64068822
 def _vector(name, value, size, positive=True):
     "`value`, a number or `size` of them, as a float array, or ValueError."
     try:
@@ -155,7 +144,7 @@ def make_dirichlet_prior(n_words, eta=0.5):
     ------
     ValueError
     """
-    eta = _vector("eta", eta, _size("n_words", n_words))
+    eta = _vector("eta", eta, _check_int("n_words", n_words, 1))
     return DirichletPrior(eta, float(eta.sum()))
 
 def init_counts(prior, capacity):
@@ -398,7 +387,7 @@ def make_known_variance_prior(n_dims=1, mean=0.0, mean_var=1.0, var=1.0):
     ------
     ValueError
     """
-    D = _size("n_dims", n_dims)
+    D = _check_int("n_dims", n_dims, 1)
     return NormalKnownVariancePrior(_vector("mean", mean, D, positive=False), _vector("mean_var", mean_var, D),
                                     _vector("var", var, D))
 
@@ -479,9 +468,9 @@ def make_inverse_gamma_prior(n_dims=1, mean=0.0, kappa=0.1, shape=1.5, scale=0.5
     ------
     ValueError
     """
-    D = _size("n_dims", n_dims)
-    return NormalInverseGammaPrior(_vector("mean", mean, D, positive=False), _positive("kappa", kappa),
-                                   _positive("shape", shape), _vector("scale", scale, D))
+    D = _check_int("n_dims", n_dims, 1)
+    return NormalInverseGammaPrior(_vector("mean", mean, D, positive=False), _check_number("kappa", kappa),
+                                   _check_number("shape", shape), _vector("scale", scale, D))
 
 # %% ../nbs/02_likelihood.ipynb #daed78f2
 @njit
@@ -575,13 +564,13 @@ def make_inverse_wishart_prior(n_dims=1, mean=0.0, kappa=0.1, dof=None, scale=1.
     ------
     ValueError
     """
-    D = _size("n_dims", n_dims)
-    dof = _positive("dof", D + 2 if dof is None else dof, low=D - 1)
-    scale = _positive("scale", scale) * np.eye(D) if np.ndim(scale) == 0 else np.array(scale, dtype=float)
+    D = _check_int("n_dims", n_dims, 1)
+    dof = _check_number("dof", D + 2 if dof is None else dof, low=D - 1)
+    scale = _check_number("scale", scale) * np.eye(D) if np.ndim(scale) == 0 else np.array(scale, dtype=float)
     if scale.shape != (D, D) or not np.allclose(scale, scale.T) or not np.linalg.eigvalsh(scale).min() > 0:
         raise ValueError(f"scale must be a positive number or a symmetric positive definite matrix of {D} x {D}, got {scale!r}")
     log_det = np.linalg.slogdet(scale)[1]
-    return NormalInverseWishartPrior(_vector("mean", mean, D, positive=False), _positive("kappa", kappa), dof,
+    return NormalInverseWishartPrior(_vector("mean", mean, D, positive=False), _check_number("kappa", kappa), dof,
                                      scale, float(log_det))
 
 # %% ../nbs/02_likelihood.ipynb #174d4bfb
@@ -729,7 +718,7 @@ def make_gamma_prior(n_dims=1, shape=1.0, rate=1.0):
     ------
     ValueError
     """
-    D = _size("n_dims", n_dims)
+    D = _check_int("n_dims", n_dims, 1)
     return GammaPrior(_vector("shape", shape, D), _vector("rate", rate, D))
 
 def _init_poisson(prior, capacity):

@@ -12,6 +12,8 @@ from textwrap import fill
 
 import numpy as np
 
+from .corpus import _check_int
+
 # %% ../nbs/22_plots.ipynb #b832bd6d
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")    # Okabe & Ito, without the yellow
 
@@ -73,12 +75,6 @@ def _length(name, value, n, per):
         raise ValueError(f"{name}: takes one entry per {per} ({n}), got shape {value.shape}")
     return value
 
-
-def _count(name, value):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise ValueError(f"{name}: takes a whole number, at least 1, got {value!r}")
-    return int(value)
-
 # %% ../nbs/22_plots.ipynb #b876c07e
 def _top(model, phi, vocab, n_words):
     "For each topic its `n_words` most probable words, and their probabilities."
@@ -116,8 +112,8 @@ def plot_topics(model, vocab=None, n_topics=12, n_words=8, *, shares=None, fig=N
     matplotlib.figure.Figure
     """
     phi = _weights("model", getattr(model, "components_", model), "topics x words")
-    which, shares = _largest(model, shares, _count("n_topics", n_topics), len(phi))
-    words, probs = _top(model, phi, vocab, _count("n_words", n_words))
+    which, shares = _largest(model, shares, _check_int("n_topics", n_topics, 1), len(phi))
+    words, probs = _top(model, phi, vocab, _check_int("n_words", n_words, 1))
     n_words = probs.shape[1]
     n_cols = min(4, len(which))
     n_rows = -(-len(which) // n_cols)
@@ -186,7 +182,7 @@ def plot_trace(trace, names=("n_topics", "log_joint"), burn_in=None, *, fig=None
     matplotlib.figure.Figure
     """
     burn_in = getattr(trace, "burn_in_", None) if burn_in is None else burn_in
-    burn_in = _count("burn_in", burn_in) if burn_in else 0
+    burn_in = _check_int("burn_in", burn_in, 1) if burn_in else 0
     names = [names] if isinstance(names, str) else list(names)
     rows = _traces(trace, names)
     n = rows[0].shape[1]
@@ -262,7 +258,7 @@ def plot_shares(doc_topic, groups, *, weights=None, labels=None, n_topics=12, ki
     labels = _labels(doc_topic, labels, shares.shape[1])
     if kind not in ("panels", "stacked"):
         raise ValueError(f"kind: takes 'panels' or 'stacked', got {kind!r}")
-    n_topics = min(_count("n_topics", n_topics), shares.shape[1])
+    n_topics = min(_check_int("n_topics", n_topics, 1), shares.shape[1])
     which = np.argsort(-shares.mean(0), kind="stable")[:n_topics]
     draw = _share_panels if kind == "panels" else _share_stack
     return draw(fig, names.astype(str), shares, which, labels)
@@ -330,11 +326,11 @@ def plot_bars_topics(components, side=None, *, n_cols=10, shares=None, fig=None)
     matplotlib.figure.Figure
     """
     phi = _weights("components", getattr(components, "components_", components), "topics x words")
-    side = round(phi.shape[1] ** 0.5) if side is None else _count("side", side)
+    side = round(phi.shape[1] ** 0.5) if side is None else _check_int("side", side, 1)
     if side * side != phi.shape[1]:
         raise ValueError(f"side: takes the root of the number of words ({phi.shape[1]}), got {side}")
     which, shares = _largest(components, shares, len(phi), len(phi))
-    n_cols = min(_count("n_cols", n_cols), len(phi))
+    n_cols = min(_check_int("n_cols", n_cols, 1), len(phi))
     n_rows = -(-len(phi) // n_cols)
     title = 0.0 if shares is None else 0.2
     fig = _figure(fig, 0.8 * n_cols, (0.8 + title) * n_rows)
