@@ -1,71 +1,71 @@
-"""This package beside its peers: held-out score against CPU time, time per token, memory, topics found.
+"""This package beside its peers: everything the page `nbs/96_benchmarks.ipynb` shows, by one command.
 
-    python benchmarks/compare.py [--corpus sotu] [--seconds 60] [--only NAME ...] [--out results/compare]
+    python benchmarks/compare.py [--corpus NAME ...] [--only PART ...] [--models NAME ...] [--seconds 20]
 
-The script makes an environment of its own, benchmarks/.env, and installs there what it compares (requirements.txt beside it). Every
-model then runs in a process of its own on one thread, with the same priors (eta 0.1; alpha and gamma 1, learned where the model can) on the same nine tenths of
-the documents. At 1, 2, 5, 10, 20 ... CPU seconds its topics and their weights are copied; the last tenth of the documents is scored with all of them by the same code:
-half a document's words are shown, its proportions found by Gibbs with topics held fixed, and the log probability of the other half taken (document completion).
-The clock is the CPU time of training alone: neither compiling, nor reading, nor scoring counts. K, passes, time per token and memory are those of the last mark.
+The script makes an environment of its own, benchmarks/.env, and installs there what it compares (requirements.txt beside it). Its parts:
 
---corpus takes a bundled corpus, "bars" (500,000 tokens), or a file in a format that `load_corpus` reads. Writes table.md, curves.png, marks.json.
+curves: held-out score against CPU time, with memory, topics and time per token. Every model runs in a process of its own on one thread, with the same priors
+(eta 0.1, of bars 0.5; alpha and gamma 1 to begin with, learned where the model can) on the same nine tenths of the documents. At 1, 2, 5, 10, 20, 30, ... CPU
+seconds its topics and their weights are copied; the last tenth of the documents is scored with all of them by the same code: half a document's words are shown,
+its proportions found by Gibbs with topics held fixed, and the log probability of the other half taken (document completion), by one sample of every sampler. The clock is
+the CPU time of training alone: neither compiling, nor reading, nor scoring counts. Memory is the most that training held over what the process had after reading,
+importing and compiling. Topics are those that hold 99% of the held-out documents. Peers are scored with the concentration they have learned, with 1 and with 5 (a
+new document's sum of Dirichlet parameters), and the best of the three counts ("heldout"; "own" is that of their own); this package only with its own.
+
+speed, prior, starts, memory, hmm: sweep_speed.py, prior_test.py, any_start.py, memory.py, hmm_speed.py, which can be run by themselves, too.
+
+--corpus takes bundled corpora, "bars" (500,000 tokens), or files in a format that `load_corpus` reads. Results go to benchmarks/results, in one file for each part and
+corpus; those of models that are not run again stay. A picture of the curves stands beside them.
 """
-import os
-
-for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[name + "_NUM_THREADS"] = "1"
-
 import argparse
+import gc
 import json
-import platform
-import resource
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-ETA, MARKS = 0.1, [1, 2, 5, 10, 20, 30, 60, 120, 300, 600]
+from common import HERE, RESULTS, bars_found, forget_peak, here, in_environment, load, machine, memory, peak_memory, save, saved, short, table
+
+MARKS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600]
+CONCENTRATIONS = [1.0, 5.0]      # of a new document, tried for the peers beside their own
 
 
-def gibbs(sampler):
-    def start(corpus, seed):
+def gibbs(sampler, moves=0):
+    def start(corpus, eta, seed):
         import numpy as np
-        from hdp_nb import direct, franchise
-        classes = {"crf": franchise.FranchiseSampler, "direct": direct.DirectSampler, "hybrid": direct.HybridSampler}
-        model, rng = classes[sampler](corpus, eta=ETA, init=100), np.random.default_rng(seed)
-        model.sweep(rng, model.init(rng))                                # compiles
-        rng = np.random.default_rng(seed)
+        from hdp_nb import direct, franchise, parallel
+        from hdp_nb.split_merge import HDPSplitMerge
+        kind = {"crf": franchise.FranchiseSampler, "direct": direct.DirectSampler, "hybrid": direct.HybridSampler, "parallel": parallel.ParallelSampler}[sampler]
+        model, rng = kind(corpus, eta=eta, init=100), np.random.default_rng(seed)
+        model = HDPSplitMerge(model, moves, until=50) if moves else model
         state = [model.init(rng)]
 
         def step():
             state[0], _ = model.sweep(rng, state[0])
             return corpus.n_tokens
-        return step, lambda: franchise.predictive_topics(model.snapshot(state[0])), lambda: int(state[0].K)
+        return step, lambda: franchise.predictive_topics(model.snapshot(state[0])), lambda: int(model.snapshot(state[0]).n_vk.shape[1])
     return start
 
 
 def online(split_merge):
-    def start(corpus, seed):
+    def start(corpus, eta, seed):
         from hdp_nb.estimators import OnlineHDP
-        make = lambda: OnlineHDP(n_topics=100, split_merge=split_merge, eta=ETA, n_docs=corpus.n_docs, batch_size=200, random_state=seed)
-        X = corpus.to_matrix()
-        make().partial_fit(X[:400])
-        model, at = make(), [0]
+        model = OnlineHDP(n_topics=100, split_merge=split_merge, eta=eta, n_docs=corpus.n_docs, batch_size=200, random_state=seed)
 
         def step():
-            batch = X[at[0]:at[0] + 200]
-            at[0] = 0 if at[0] + 200 >= X.shape[0] else at[0] + 200
+            batch = step.X[step.at:step.at + 200]
+            step.at = 0 if step.at + 200 >= corpus.n_docs else step.at + 200
             model.partial_fit(batch)
             return int(batch.sum())
+        step.X, step.at = corpus.to_matrix(), 0
         return step, lambda: next(model.posterior_topics()), lambda: model.n_topics_
     return start
 
 
-def start_tomotopy(corpus, seed):
+def start_tomotopy(corpus, eta, seed):
     import numpy as np
     import tomotopy
-    model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=ETA, initial_k=100, seed=seed + 1)
+    model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=eta, initial_k=100, seed=seed + 1)
     for j in range(corpus.n_docs):
         model.add_doc([str(v) for v in corpus[j]])
 
@@ -84,14 +84,14 @@ def start_tomotopy(corpus, seed):
     return step, topics, lambda: model.live_k
 
 
-def start_gensim(corpus, seed):
+def start_gensim(corpus, eta, seed):
     import numpy as np
     from gensim.corpora import Dictionary
     from gensim.models import HdpModel
     X = corpus.to_matrix().tocsr()
     bow = [list(zip(X.indices[a:b].tolist(), X.data[a:b].tolist())) for a, b in zip(X.indptr, X.indptr[1:])]
     words = Dictionary.from_corpus([[(v, 1) for v in range(corpus.n_words)]])
-    model = HdpModel(bow[:1], words, T=150, K=15, eta=ETA, random_state=seed)
+    model = HdpModel(bow[:1], words, T=150, K=15, eta=eta, random_state=seed)
     model.m_D, at = corpus.n_docs, [0]
 
     def step():
@@ -108,10 +108,10 @@ def start_gensim(corpus, seed):
 
 
 def sklearn_lda(K):
-    def start(corpus, seed):
+    def start(corpus, eta, seed):
         from sklearn.decomposition import LatentDirichletAllocation
         import numpy as np
-        model = LatentDirichletAllocation(K, doc_topic_prior=1/K, topic_word_prior=ETA, learning_method="online", batch_size=200,
+        model = LatentDirichletAllocation(K, doc_topic_prior=1/K, topic_word_prior=eta, learning_method="online", batch_size=200,
                                           total_samples=corpus.n_docs, learning_decay=0.6, learning_offset=1.0, random_state=seed)
         X, at = corpus.to_matrix().tocsr(), [0]
 
@@ -125,15 +125,14 @@ def sklearn_lda(K):
 
 
 CONTESTANTS = {
-    "hdp_nb direct": gibbs("direct"), "hdp_nb hybrid": gibbs("hybrid"), "hdp_nb crf": gibbs("crf"),
-    "hdp_nb online": online(False), "hdp_nb online, split-merge": online(True),
-    "tomotopy HDP": start_tomotopy, "gensim HdpModel": start_gensim,
-    "scikit-learn LDA, K=50": sklearn_lda(50), "scikit-learn LDA, K=100": sklearn_lda(100),
+    "hdp_nb direct": gibbs("direct"), "hdp_nb direct, split-merge": gibbs("direct", 10), "hdp_nb hybrid": gibbs("hybrid"), "hdp_nb crf": gibbs("crf"),
+    "hdp_nb parallel": gibbs("parallel"), "hdp_nb online": online(False), "hdp_nb online, split-merge": online(True),
+    "tomotopy HDP": start_tomotopy, "gensim HdpModel": start_gensim, "scikit-learn LDA, K=50": sklearn_lda(50), "scikit-learn LDA, K=100": sklearn_lda(100),
 }
 
 
 class Fixed:
-    "Topics and weights from anywhere, for `hdp_nb.evaluate.document_completion`."
+    "Topics and weights from anywhere, for `hdp_nb.evaluate.document_completion`; then `n_topics` of them hold 99% of the documents."
 
     def __init__(self, phi, weight, n_sweeps=60, burn_in=20):
         import numpy as np
@@ -148,105 +147,111 @@ class Fixed:
         pi, p = np.zeros((observed.n_docs, self.weight.size)), np.zeros(heldout.n_tokens)
         fold_in(np.random.default_rng(random_state), observed.x, observed.offsets, self.phi, self.weight, self.n_sweeps, self.burn_in, pi)
         token_probabilities(heldout.x, heldout.offsets, self.phi, pi, p)
+        share = np.sort(observed.doc_lengths @ pi)[::-1].cumsum()
+        self.n_topics = 1 + int(np.searchsorted(share, 0.99*share[-1]))
         return np.log(p)
 
 
-def load(name):
-    "Training documents, and documents to be scored."
-    from hdp_nb.corpus import load_corpus, make_bars
-    corpus = make_bars(n_docs=2000, doc_len=250, concentration=2.0, random_state=0)[0] if name == "bars" else load_corpus(name)
-    return corpus.split_docs(0.1, 0)
-
-
-def run(name, corpus_name, seconds, seed):
-    "One contestant: prints its marks as JSON."
+def run(name, corpora, seconds, seed):
+    "One contestant: prints its marks as JSON, a line for each corpus."
     import numpy as np
     from hdp_nb.evaluate import document_completion
-    train, test = load(corpus_name)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    step, topics, size = CONTESTANTS[name](train, seed)
-    clock, tokens, marks, recent = 0.0, 0, [], []
-    for mark in [m for m in MARKS if m <= seconds]:
-        while clock < mark:
-            start = time.process_time()
-            n = step()
-            spent = time.process_time() - start
-            clock, tokens, recent = clock + spent, tokens + n, recent[-20:] + [spent/n*1e9]
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-        phi, weight = topics()
-        marks.append({"seconds": clock, "heldout": document_completion(Fixed(phi, weight), test, 0.5, random_state=0), "K": size(),
-                      "ns": float(np.median(recent)), "MB": memory/1024, "passes": tokens/train.n_tokens})
-    print(json.dumps(marks))
+
+    def score(phi, weight, documents):
+        "Held-out score with its own concentration and others, and the topics."
+        fixed = [Fixed(phi, weight/weight.sum()*total) for total in [weight.sum(), *([] if name.startswith("hdp_nb") else CONCENTRATIONS)]]
+        found = [document_completion(model, documents, 0.5, random_state=0) for model in fixed]
+        return round(found[0], 4), round(max(found), 4), fixed[int(np.argmax(found))].n_topics
+
+    for number, corpus_name in enumerate(corpora):
+        corpus, true = load(corpus_name)
+        train, test = corpus.split_docs(0.1, 0)
+        eta, n_words = 0.5 if corpus_name == "bars" else 0.1, train.n_words
+        if number == 0:                                                      # imports and compiles
+            step, topics, size = CONTESTANTS[name](train[:40], eta, seed)
+            step()
+            score(*topics(), test[:2])
+        step = topics = size = None
+        gc.collect()
+        forget_peak()
+        before = memory()
+        step, topics, size = CONTESTANTS[name](train, eta, seed)
+        clock, tokens, marks, recent, peak = 0.0, 0, [], [], 0.0
+        for mark in [m for m in MARKS if m <= seconds]:
+            while clock < mark:
+                start = time.process_time()
+                n = step()
+                spent = time.process_time() - start
+                clock, tokens, recent = clock + spent, tokens + n, recent[-20:] + [spent/n*1e9]
+            peak = max(peak, peak_memory() - before)
+            phi, weight = topics()
+            own, best, n_topics = score(phi, weight, test)
+            marks.append({"seconds": round(clock, 2), "own": own, "heldout": best, "K": size(), "topics": n_topics, "ns": round(float(np.median(recent))),
+                          "MB": round(peak, 1), "passes": round(tokens/train.n_tokens, 2)} | ({} if true is None else {"bars": bars_found(phi[:n_words], true)}))
+            del phi
+            gc.collect()
+            forget_peak()
+        print(json.dumps(marks), flush=True)
 
 
-def environment():
-    "The Python of benchmarks/.env, with everything installed."
-    python = HERE/".env"/("Scripts" if os.name == "nt" else "bin")/"python"
-    wanted = (HERE/"requirements.txt").read_text()
-    stamp = HERE/".env"/"installed.txt"
-    if not stamp.exists() or stamp.read_text() != wanted:
-        print("Installing the peers into benchmarks/.env", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", HERE/".env"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE/"requirements.txt", "-e", HERE.parent], check=True)
-        stamp.write_text(wanted)
-    return python
+def curves(args):
+    trains = {short(corpus): load(corpus)[0].split_docs(0.1, 0)[0] for corpus in args.corpus}
+    for model in args.models:
+        print(f"{model} ...", file=sys.stderr, flush=True)
+        done = subprocess.run([sys.executable, __file__, "--contestant", model, "--corpus", *args.corpus, "--seconds", str(args.seconds), "--seed", str(args.seed)],
+                              stdout=subprocess.PIPE, text=True)
+        if done.returncode:
+            print(f"{model} failed, see above; the others go on", file=sys.stderr)
+        for (corpus, train), line in zip(trains.items(), done.stdout.splitlines()):
+            models = saved(f"curves_{corpus}").get("models", {}) | {model: json.loads(line)}
+            save(f"curves_{corpus}", {"corpus": corpus, "documents": train.n_docs, "tokens": train.n_tokens, "words": train.n_words, "machine": machine(),
+                                      "models": {name: models[name] for name in CONTESTANTS if name in models}})
+    for corpus in trains:
+        report(saved(f"curves_{corpus}"))
 
 
-def describe(corpus_name, train, seconds):
-    import numba
-    import numpy as np
-    processor = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
-                     platform.processor()) if Path("/proc/cpuinfo").exists() else platform.processor()
-    return (f"{corpus_name}: {train.n_docs:,} documents and {train.n_tokens:,} tokens of {train.n_words:,} words to learn from, {seconds} CPU seconds each, one thread. "
-            f"{processor}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}.")
-
-
-def report(found, text, seconds, out):
+def report(found):
+    "Table and picture of a corpus."
     import matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
-    columns = [m for m in MARKS if m <= seconds]
-    lines = [text, "", "| model | " + " | ".join(f"{m} s" for m in columns) + " | K | passes | ns per token | MB |", "|---" * (len(columns) + 5) + "|"]
+    columns = MARKS[:max(map(len, found["models"].values()))]
+    print(f"\n{found['corpus']}: {found['documents']:,} documents, {found['tokens']:,} tokens of {found['words']:,} words; {found['machine']}\n")
+    rows = []
     figure, axes = plt.subplots(figsize=(8, 5))
-    for name, marks in found.items():
-        scores = [f"{m['heldout']:.3f}" for m in marks] + [""]*(len(columns) - len(marks))
+    for name, marks in found["models"].items():
         last = marks[-1]
-        lines.append(f"| {name} | " + " | ".join(scores) + f" | {last['K']} | {last['passes']:.0f} | {last['ns']:.0f} | {last['MB']:.0f} |")
+        rows.append([name, *(f"{m['heldout']:.3f}" for m in marks), *[""]*(len(columns) - len(marks)), *(last.get(key, "") for key in ("K", "topics", "bars", "passes", "ns", "MB"))])
         axes.plot([m["seconds"] for m in marks], [m["heldout"] for m in marks], "o-" if name.startswith("hdp_nb") else "s--", ms=4, label=name)
-    axes.set(xscale="log", xlabel="CPU seconds of training", ylabel="held-out log probability per token")
+    table(["model", *(f"{m} s" for m in columns), "K", "topics", "bars", "passes", "ns per token", "MB"], rows)
+    axes.set(xscale="log", xlabel="CPU seconds of training", ylabel="held-out log probability per token", title=found["corpus"])
     axes.legend(fontsize=8)
     figure.tight_layout()
-    out.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out/"curves.png", dpi=130)
-    (out/"table.md").write_text("\n".join(lines) + "\n")
-    (out/"marks.json").write_text(json.dumps({"machine": text, "models": found}, indent=1))
-    print("\n".join(lines))
+    figure.savefig(RESULTS/f"curves_{found['corpus']}.png", dpi=110)
+    plt.close(figure)
+
+
+SCRIPTS = {"speed": "sweep_speed.py", "prior": "prior_test.py", "starts": "any_start.py", "memory": "memory.py", "hmm": "hmm_speed.py"}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", default="sotu")
-    parser.add_argument("--seconds", type=int, default=60, help="CPU seconds of training for each")
-    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), metavar="NAME", help=", ".join(CONTESTANTS))
-    parser.add_argument("--out", type=Path, default=Path("results/compare"))
-    parser.add_argument("--here", action="store_true", help="use this Python, which has everything, instead of benchmarks/.env")
+    parser.add_argument("--corpus", nargs="+", default=["sotu", "kjv", "bars"])
+    parser.add_argument("--only", nargs="+", choices=["curves", *SCRIPTS], default=["curves", *SCRIPTS], metavar="PART", help=", ".join(["curves", *SCRIPTS]))
+    parser.add_argument("--models", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), metavar="NAME", help="for the curves: " + ", ".join(CONTESTANTS))
+    parser.add_argument("--seconds", type=int, default=20, help="CPU seconds of training for each, for the curves")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
+    here(parser)
     args = parser.parse_args()
     if args.contestant:
         return run(args.contestant, args.corpus, args.seconds, args.seed)
-    if not args.here:
-        sys.exit(subprocess.call([environment(), __file__, "--here", *sys.argv[1:]]))
-    found = {}
-    for name in args.only:
-        print(f"{name} ...", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, __file__, "--contestant", name, "--corpus", args.corpus, "--seconds", str(args.seconds), "--seed", str(args.seed)],
-                              stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            print(f"{name} failed, see above; the others go on", file=sys.stderr)
+    in_environment(args)
+    for part in args.only:
+        if part == "curves":
+            curves(args)
         else:
-            found[name] = json.loads(done.stdout.splitlines()[-1])
-    report(found, describe(args.corpus, load(args.corpus)[0], args.seconds), args.seconds, args.out)
+            subprocess.run([sys.executable, HERE/SCRIPTS[part], *(["--corpus", *args.corpus] if part == "speed" else []), *([] if part == "hmm" else ["--here"])], check=False)
 
 
 if __name__ == "__main__":

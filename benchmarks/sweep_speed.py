@@ -1,83 +1,91 @@
-"""How long a Gibbs sweep takes, per token, on one core: the franchise sampler, and tomotopy's HDP if it is installed.
+"""How long a Gibbs sweep takes, per token, on one core: this package's samplers and tomotopy's HDP at the same number of topics.
 
-    python benchmarks/sweep_speed.py [--quick]
+    python benchmarks/sweep_speed.py [--quick] [--corpus NAME ...] [--samplers NAME ...]
 
-CPU time of whole sweeps with everything that belongs to them (tokens, tables, concentrations), after a burn-in. Each sampler has its own
-number of topics at a given eta, so compare rows of similar K. The samplers take turns, so that a machine whose speed drifts slows both.
+tomotopy runs first, from 20 and from 100 topics, about as many of which it keeps; every sampler of this package begins from the topics that its tokens then have. CPU time
+of whole sweeps with everything that belongs to them (tokens, tables, weights, concentrations), the median of some. All take turns, so that a machine whose speed
+drifts slows all of them. K is the mean over the sweeps that are timed.
 """
 import argparse
-import os
-import platform
 import statistics
 import time
 
-import numba
-import numpy as np
+from common import here, in_environment, load, machine, save, saved, short, table
 
-from hdp_nb.corpus import load_corpus, make_bars
-from hdp_nb.franchise import FranchiseSampler
-
-try:
-    import tomotopy
-except ImportError:
-    tomotopy = None
-
-
-class Franchise:
-    name = "hdp_nb crf"
-
-    def __init__(self, corpus, eta):
-        self.sampler, self.rng = FranchiseSampler(corpus, eta=eta, init=100), np.random.default_rng(0)
-        self.state, self.n_docs = self.sampler.init(self.rng), corpus.n_docs
-
-    def sweep(self):
-        self.state, self.info = self.sampler.sweep(self.rng, self.state)
-
-    def result(self):
-        return self.info["n_topics"], self.info["n_tables"]/self.n_docs
+STARTS = {20: 0.5, 100: 0.1}             # topics to begin with, eta
+SAMPLERS = ["direct", "hybrid", "crf", "parallel"]
 
 
 class Tomotopy:
-    name = f"tomotopy {tomotopy.__version__}" if tomotopy else ""
-
-    def __init__(self, corpus, eta):
-        self.model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=eta, seed=0)
+    def __init__(self, corpus, eta, topics):
+        import tomotopy
+        self.model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=eta, initial_k=topics, seed=1)
         for j in range(corpus.n_docs):
             self.model.add_doc([str(v) for v in corpus[j]])
 
     def sweep(self):
         self.model.train(1, workers=1)
+        return self.model.live_k
 
-    def result(self):
-        return self.model.live_k, self.model.num_tables/len(self.model.docs)
+    def topics(self, corpus):
+        "The topic of every token, checked to be in our order."
+        import numpy as np
+        words = np.array([int(word) for word in self.model.used_vocabs])
+        if not np.array_equal(np.concatenate([words[doc.words] for doc in self.model.docs]), corpus.x):
+            raise RuntimeError("tomotopy has the tokens in another order")
+        return np.concatenate([doc.topics for doc in self.model.docs]).astype(int)
 
 
-def measure(corpus, eta, burn_in, n):
-    samplers = [make(corpus, eta) for make in (Franchise, Tomotopy) if make is Franchise or tomotopy]
-    for sampler in samplers:
-        for _ in range(burn_in):
-            sampler.sweep()
-    seconds = {sampler: [] for sampler in samplers}
-    for _ in range(n):
-        for sampler in samplers:
+class Ours:
+    def __init__(self, name, corpus, eta, z):
+        import numpy as np
+        from hdp_nb.estimators import _SAMPLERS
+        self.sampler, self.rng = _SAMPLERS[name](*((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z), np.random.default_rng(0)
+        self.state = self.sampler.init(self.rng)
+
+    def sweep(self):
+        self.state, info = self.sampler.sweep(self.rng, self.state)
+        return info["n_topics"]
+
+
+def measure(corpus, topics, names, burn_in, n):
+    "ns per token and K, by sampler."
+    eta = STARTS[topics]
+    peer = Tomotopy(corpus, eta, topics)
+    for _ in range(burn_in):
+        peer.sweep()
+    z = peer.topics(corpus)
+    samplers = {"tomotopy": peer} | {name: Ours(name, corpus, eta, z) for name in names}
+    seconds, K = {name: [] for name in samplers}, {name: [] for name in samplers}
+    for i in range(n + 3):
+        for name, sampler in samplers.items():
             start = time.process_time()
-            sampler.sweep()
-            seconds[sampler].append(time.process_time() - start)
-    return [(sampler.name, *sampler.result(), statistics.median(seconds[sampler])/corpus.n_tokens*1e9) for sampler in samplers]
+            k = sampler.sweep()
+            if i >= 3:                                                   # the first compiles, and gets over the start
+                seconds[name].append(time.process_time() - start)
+                K[name].append(k)
+    return {name: {"ns": round(statistics.median(s)/corpus.n_tokens*1e9, 1), "K": round(statistics.mean(K[name]), 1)} for name, s in seconds.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer sweeps")
-    burn_in, n = (5, 3) if parser.parse_args().quick else (60, 11)
-    corpora = {"bars": make_bars(concentration=2.0, random_state=0)[0], "sotu": load_corpus("sotu")}
-    print(f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}; "
-          f"median of {n} sweeps after {burn_in}\n")
-    print("| corpus | tokens | eta | sampler | K | tables per document | ns per token |\n|---|---|---|---|---|---|---|")
-    for name, corpus in corpora.items():
-        for eta in (0.5, 0.1, 0.05):
-            for sampler, K, tables, ns in measure(corpus, eta, burn_in, n):
-                print(f"| {name} | {corpus.n_tokens:,} | {eta} | {sampler} | {K} | {tables:.2f} | {ns:.0f} |", flush=True)
+    parser.add_argument("--corpus", nargs="+", default=["sotu", "bars"], help='bundled corpora, "bars", files')
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)
+    here(parser)
+    args = parser.parse_args()
+    in_environment(args)
+    burn_in, n, rows = *((10, 3) if args.quick else (30, 7)), []
+    corpora = saved("speed").get("corpora", {})
+    for name in args.corpus:
+        corpus = load(name)[0]
+        for topics in STARTS:
+            found = measure(corpus, topics, args.samplers, burn_in, n)
+            corpora.setdefault(short(name), {})[str(topics)] = found
+            save("speed", {"machine": machine(), "corpora": corpora})
+            for sampler, row in found.items():
+                rows.append([short(name), f"{corpus.n_tokens:,}", STARTS[topics], sampler, row["K"], row["ns"], f"{found['tomotopy']['ns']/row['ns']:.2f}"])
+    table(["corpus", "tokens", "eta", "sampler", "K", "ns per token", "times as fast as tomotopy"], rows)
 
 
 if __name__ == "__main__":
