@@ -105,7 +105,7 @@ def _stop_words(name):
 def _load(args):
     "The corpus that the arguments name."
     from hdp_nb.corpus import load_corpus
-    options = {"min_count": args.min_count, "stop_words": args.stop_words and _stop_words(args.stop_words)}
+    options = {"column": args.column, "min_count": args.min_count, "min_df": args.min_df, "stop_words": args.stop_words and _stop_words(args.stop_words)}
     return load_corpus(args.corpus, format=args.format, vocab=args.vocab,
                        **{name: value for name, value in options.items() if value is not None})
 
@@ -115,13 +115,15 @@ def _describe(name, corpus):
     levels = f"; groups: {' > '.join(corpus.groups)}" if corpus.groups else ""
     return f"{name}: {corpus.n_docs:,} documents, {corpus.n_tokens:,} tokens, {corpus.n_words:,} words{levels}"
 
-# %% ../nbs/24_cli.ipynb #8e410bd4
+# %% ../nbs/24_cli.ipynb #c8173b7e
 def _split(corpus, test_size, seed):
-    "(documents to fit, documents to predict or None)."
+    "(documents to fit, documents to predict or None, and the numbers that the former have in the corpus)."
+    from hdp_nb.corpus import Corpus
+    numbers = Corpus(range(corpus.n_docs), range(corpus.n_docs + 1))              # each document holds its number
     if not test_size:
-        return corpus, None
+        return corpus, None, numbers.x
     train, test = corpus.split_docs(test_size, seed)
-    return (train, test) if test.split_tokens(0.2, seed)[1].n_tokens else (corpus, None)
+    return (train, test, numbers.split_docs(test_size, seed)[0].x) if test.split_tokens(0.2, seed)[1].n_tokens else (corpus, None, numbers.x)
 
 
 def _level(corpus, level):
@@ -177,6 +179,42 @@ def _against(scores):
     return (f"perplexity {scores['perplexity']:,.1f}, unigram baseline {scores['unigram_perplexity']:,.1f} "
             f"({scores['tokens']:,} tokens of {scores['documents']:,} documents; lower is better)")
 
+# %% ../nbs/24_cli.ipynb #644be0b7
+def _texts(args, numbers):
+    "How the documents of these numbers begin, if they are to be had as text."
+    from hdp_nb.corpus import BUNDLED, _guess_format, iter_texts
+    if args.corpus in BUNDLED or args.column is None and (args.format or _guess_format(Path(args.corpus))) != "text":
+        return {}
+    return {j: " ".join(text.split())[:400] for j, text in enumerate(iter_texts(args.corpus, args.column)) if j in numbers}
+
+
+def _typical(args, model, train, rows, topics, n=3):
+    "For every topic that is not tiny the documents in which its share is largest."
+    best = {topic["topic"]: (-model.doc_topic_[:, topic["topic"]]).argsort(kind="stable")[:n] for topic in topics if topic["share"] >= _TINY}
+    texts, X, words = _texts(args, {int(rows[j]) for js in best.values() for j in js}), train.to_matrix(), model.vocabulary_
+    found = []
+    for k, js in best.items():
+        for j in js:
+            ids, counts = X.indices[X.indptr[j]:X.indptr[j + 1]], X.data[X.indptr[j]:X.indptr[j + 1]]
+            most = ids[(-counts*model.components_[k, ids]).argsort(kind="stable")[:12]]
+            found.append({"topic": k, "document": int(rows[j]), "share": float(model.doc_topic_[j, k]),
+                          "labels": {level: str(labels[j]) for level, labels in train.groups.items()},
+                          "text": texts.get(int(rows[j])), "words": [words[v] if words else str(v) for v in most]})
+    return found
+
+# %% ../nbs/24_cli.ipynb #eb185943
+def _convergence(model, least=100):
+    "Mean, spread, R-hat and effective sample size of every trace that varies; None without ArviZ or with fewer draws than `least`."
+    from hdp_nb.diagnostics import summary
+    if min((row[model.burn_in_:] == row[model.burn_in_:]).sum() for row in model.traces_["log_joint"]) < least:
+        return None
+    try:
+        found = summary(model, n_shares=0)
+    except ImportError:
+        return None
+    number = lambda value: value if value == value else None                    # JSON has no NaN
+    return {name: {"mean": d.mean, "sd": d.sd, "rhat": number(d.rhat), "ess": number(d.ess_bulk)} for name, d in found.items() if d.sd > 0}
+
 # %% ../nbs/24_cli.ipynb #300ae501
 def _write_tables(folder, model, topics):
     "model.npz, topics.json, topics.csv, trace.csv and, of a tree, nodes.csv."
@@ -230,7 +268,7 @@ def _read_json(folder, name):
 
 # %% ../nbs/24_cli.ipynb #2ab7e13a
 _MODEL = ("sampler", "eta", "alpha", "gamma", "alpha_prior", "gamma_prior", "eta_prior", "split_merge", "n_iter", "burn_in", "thin", "init", "n_chains")
-_DATA = ("corpus", "format", "vocab", "min_count", "stop_words", "test_size", "seed")
+_DATA = ("corpus", "format", "vocab", "column", "min_count", "min_df", "stop_words", "test_size", "seed")
 
 
 def _estimator(args):
@@ -259,11 +297,11 @@ def _fit(args):
     args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
     corpus = _load(args)
     level = _level(corpus, args.group)
-    train, test = _split(corpus, args.test_size, args.seed)
+    train, test, rows = _split(corpus, args.test_size, args.seed)
     with _unfinished(out) as part:
         model = _sample(args, train, part, corpus)
         _say(args, "Scoring, drawing, writing")
-        summary = _write(args, part, model, corpus, train, test, level)
+        summary = _write(args, part, model, corpus, train, test, rows, level)
         if not summary["interrupted"]:
             _finish(part, out)
     _print_fit(summary, _topics(model, args.top_words))
@@ -292,17 +330,18 @@ def _sample(args, train, part, corpus):
         note.cancel()
 
 
-def _write(args, part, model, corpus, train, test, level):
+def _write(args, part, model, corpus, train, test, rows, level):
     "Write all results into `part`; returns the summary of them."
     done = [int((row == row).sum()) for row in model.traces_["n_topics"]]          # an interrupted chain ends in NaN
     topics = _topics(model, args.top_words)
     _write_tables(part, model, topics)
+    _write_json(part / "documents.json", _typical(args, model, train, rows, topics))
     _write_pictures(part, model, train, level)
     summary = {
         "program": f"hdp_nb {__version__}", "corpus": _describe(args.corpus, corpus), "documents": train.n_docs, "tokens": train.n_tokens,
         "words": train.n_words, "topics": model.n_topics_, "topics_not_tiny": sum(topic["share"] >= _TINY for topic in topics),
         "alpha": model.alpha_, "gamma": model.gamma_, "sweeps": done, "interrupted": sum(done) < args.n_iter*args.n_chains, "samples": len(model.samples_),
-        "held_out": test and _scores(model, test, 0.2, args.seed), "group": level,
+        "held_out": test and _scores(model, test, 0.2, args.seed), "group": level, "convergence": _convergence(model),
         "settings": _settings(args)}
     _write_json(part / "summary.json", summary)
     _write_report(part)
@@ -345,12 +384,11 @@ def _match(corpus, model):
     note = f"{(~known).sum():,} of {len(known):,} tokens are words that the model doesn't know; they are left out"
     return Corpus(x[known], np.append(0, np.cumsum(known))[corpus.offsets], model.vocabulary_, corpus.groups), "" if known.all() else note
 
-# %% ../nbs/24_cli.ipynb #bcd9e4f8
+# %% ../nbs/24_cli.ipynb #85f6bc65
 def _model(folder):
     "The summary and the model in the folder of a run."
-    from hdp_nb.estimators import HDP, TreeHDP
-    summary = _read_json(folder, "summary.json")
-    return summary, (TreeHDP if summary["settings"].get("levels") else HDP).load(folder / "model.npz")
+    from hdp_nb.estimators import load_model
+    return _read_json(folder, "summary.json"), load_model(folder / "model.npz")
 
 
 def _score(args):
@@ -387,12 +425,14 @@ h1 { margin: 0; font-size: 1.9rem; line-height: 1.2 } h2 { margin: 2.6rem 0 .6re
 .cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.4rem 0 }
 .cards div { flex: 1 1 9rem; padding: .8rem 1rem; border-radius: .5rem; background: var(--card) }
 .cards b { display: block; font-size: 1.6rem; line-height: 1.3 }
-figure { margin: 0 } img { max-width: 100%; height: auto } figcaption { font-size: .9rem }
+figure { margin: 0 } img { max-width: 100%; height: auto } .said { display: block } figcaption { font-size: .9rem }
 table { width: 100%; border-collapse: collapse; font-size: .95rem } th { text-align: left; font-weight: normal }
 td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: baseline }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 .bar { display: block; height: .5rem; min-width: 1px; border-radius: .15rem; background: var(--blue) } .bars { width: 16% }
-code { overflow-wrap: anywhere }
+code, .said { overflow-wrap: anywhere }
+details { border-bottom: 1px solid var(--line); padding: .3rem 0 } summary { cursor: pointer; padding: .2rem 0 } details p { margin: .6rem 0 .6rem 1.2rem }
+@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } .bars { display: none } td, th { padding-right: .5rem } }
 """
 
 
@@ -428,6 +468,34 @@ def _node_table(folder, topics):
         lines.append([f"<span style='padding-left: {len(path)}em'>{html.escape(path[-1] if path else 'corpus')}</span>",
                       (f"{float(row[n_levels]):.3g}", "number"), html.escape("; ".join(" ".join(topics[k]["words"][:3]) for k in most if mine[k] > above[k]))])
     return "<h2>The tree</h2>\n" + _table(["node", ("concentration", "number"), "topics that it has more of than the node above it"], lines)
+
+# %% ../nbs/24_cli.ipynb #7c2e0cab
+def _document_list(folder, topics):
+    "The typical documents, topic by topic, folded away but for the first; '' where an older run wrote none."
+    if not (folder / "documents.json").is_file():
+        return ""
+    lists = {}
+    for found in _read_json(folder, "documents.json"):
+        name = ", ".join([f"document {found['document']}", *(f"{level} {label}" for level, label in found["labels"].items() if label)])
+        said = found["text"] + ("..." if len(found["text"]) == 400 else "") if found["text"] else " ".join(found["words"])
+        lists.setdefault(found["topic"], []).append(
+            f"<p><b>{found['share']:.0%}</b> <span class='soft'>{html.escape(name)}</span><span class='said'>{html.escape(said)}</span></p>")
+    parts = [f"<details{' open' * (i == 0)}><summary><b>{k}</b> {html.escape(' '.join(topics[k]['words'][:5]))}</summary>\n" + "\n".join(lines) + "\n</details>"
+             for i, (k, lines) in enumerate(lists.items())]
+    return ("<h2>Typical documents</h2>\n<p class='soft'>Where the share of each topic is largest: how these documents begin, or, of counts, "
+            "the words that made them so. Click on a topic to open it. Documents are counted from 0.</p>\n" + "\n".join(parts))
+
+
+def _convergence_table(summary):
+    "R-hat and effective sample sizes, or what it takes to have them."
+    found = summary.get("convergence")
+    if not found:
+        return ("<p class='soft'>R-hat and effective sample sizes are added where there are 100 sweeps after burn-in "
+                "and ArviZ is installed (<code>pip install hdp_nb[arviz]</code>).</p>")
+    number = lambda value, form=None: ("-" if value is None else format(value, form or (",.0f" if abs(value) >= 100 else ".3g")), "number")
+    rows = [[html.escape(name.replace("_", " ")), number(d["mean"]), number(d["sd"]), number(d["ess"], ",.0f"), number(d["rhat"], ".2f")] for name, d in found.items()]
+    return (_table(["", ("mean", "number"), ("sd", "number"), ("ESS", "number"), ("R-hat", "number")], rows)
+            + "<p class='soft'>After burn-in. ESS: how many independent draws would say as much. R-hat compares chains (<code>--n-chains</code>): above 1.01 they should run longer.</p>")
 
 # %% ../nbs/24_cli.ipynb #3452ddb1
 def _cards(summary):
@@ -470,9 +538,11 @@ def _write_report(folder):
          "How much of the tokens of each group every one of the largest topics takes.")}
 <h2>All topics</h2>
 {_topic_table(topics)}
+{_document_list(folder, topics)}
 {_node_table(folder, topics)}
 {_figure(folder, "trace", "The run", "Number of topics and logarithm of the joint probability, sweep by sweep. "
          "A curve that still climbs at its end asks for more sweeps.")}
+{_convergence_table(summary)}
 <h2>Settings</h2>
 {_table(None, rows)}
 <p class="soft">A hierarchical Dirichlet process, fitted by {html.escape(summary["program"])}, {_sweeps(summary)}.</p>
@@ -504,6 +574,14 @@ def _count(text):
     return int(text)
 
 
+def _number(text):
+    "A number, whole or not."
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"takes a number, got {text!r}") from None
+
+
 def _names(text):
     "Names, separated by commas."
     return text.split(",")
@@ -516,11 +594,13 @@ def _init(text):
 
 def _add_corpus(parser):
     "The arguments that say how to read a corpus."
-    parser.add_argument("corpus", metavar="CORPUS", help="sotu, kjv, jargon, alice-words, alice, or a file: .npz, LDA-C, UCI docword, or text with "
-                        "one document per line")
+    parser.add_argument("corpus", metavar="CORPUS", help="sotu, kjv, jargon, alice-words, alice, or a file: .npz, LDA-C, UCI docword, text with one document per line, a folder of .txt files, "
+                        "or a .csv or .tsv table with --column")
     read = parser.add_argument_group("reading")
-    read.add_argument("--format", choices=["npz", "ldac", "uci", "text"], help="of the file; by default found out from its name and beginning")
+    read.add_argument("--format", choices=["npz", "ldac", "uci", "csv", "text"], help="of the file; by default found out from its name and beginning")
     read.add_argument("--vocab", metavar="FILE", help="words of an LDA-C or UCI file, one per line; by default the file beside it")
+    read.add_argument("--column", metavar="NAME", help="table: the column with the documents; its other columns are groups")
+    read.add_argument("--min-df", type=_number, metavar="N", help="text: leave out words that occur in fewer documents, or (0.01, say) in a smaller share of them")
     read.add_argument("--min-count", type=_count, metavar="N", help="text: leave out words that occur fewer times")
     read.add_argument("--stop-words", metavar="FILE", help="text: leave out the words in this file, or 'english' for a list of common ones")
 
@@ -569,8 +649,8 @@ def _add_sampling(s):
 _FIT = """Fit a hierarchical Dirichlet process topic model; the number of topics is inferred.
 
 Prints the topics and how well they predict documents that were held out, and writes to DIR: model.npz,
-summary.json, topics.json, topics.csv, trace.csv, topics.png, trace.png, shares.png (where there are groups),
-nodes.csv (with --levels) and report.html, one page with all of it.
+summary.json, topics.json, documents.json (the most typical of each topic), topics.csv, trace.csv, topics.png,
+trace.png, shares.png (where there are groups), nodes.csv (with --levels) and report.html, one page with all of it.
 
 Until everything is complete, the run lives in DIR.part. If it is killed, or stopped by Ctrl-C, the same
 command goes on where it was and gives the same result. Ctrl-C also leaves the results so far there."""
@@ -579,6 +659,8 @@ _FIT_EXAMPLES = """examples:
   hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200
   hdp_nb fit sotu --out results/tree --eta 0.1 --levels period,president
   hdp_nb fit letters.txt --out results/letters --stop-words english --min-count 5
+  hdp_nb fit folder/of/texts --out results/texts --stop-words english --min-df 3
+  hdp_nb fit letters.csv --column text --out results/letters --stop-words english --group year
   hdp_nb fit docword.nips.txt.gz --vocab vocab.nips.txt --out results/nips --n-chains 4"""
 
 _EXAMPLES = """examples:

@@ -1,5 +1,6 @@
-"""What all tests share: the option --slow, draws of hypothesis that repeat, and where tools/ is."""
+"""What all tests share: the option --slow, draws of hypothesis that repeat, where tools/ is, and a browser."""
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -28,3 +29,22 @@ def pytest_collection_modifyitems(config, items):
         # Tests of one file share what they compile, or their browser, so they share a worker.  Notebooks share nothing.
         if item.path.stem != "test_notebooks":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import Error, sync_playwright
+
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")]
+    with sync_playwright() as playwright:
+        try:
+            chromium = playwright.chromium.launch(
+                executable_path=next(filter(None, found), None),
+                args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"])
+        except Error as error:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip("needs Chromium (apt install chromium, or .venv/bin/playwright install chromium): "
+                        + str(error).splitlines()[0])
+        yield chromium
+        chromium.close()

@@ -59,8 +59,8 @@ def numbers(text):
 def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     code, out, err = run(*FIT, "--quiet", "--seed", 3)
     assert (code, err) == (0, "")
-    assert set(contents("run")) == {"model.npz", "summary.json", "topics.json", "topics.csv", "trace.csv", "topics.png", "trace.png",
-                                    "shares.png", "report.html"}
+    assert set(contents("run")) == {"model.npz", "summary.json", "topics.json", "documents.json", "topics.csv", "trace.csv", "topics.png",
+                                    "trace.png", "shares.png", "report.html"}
     assert sorted(os.listdir()) == ["run", "small.npz"]
 
     train, test = small_corpus().split_docs(0.2, 3)
@@ -329,6 +329,28 @@ def test_report_is_one_page_that_fetches_nothing(run):
     assert " ".join(model.top_words(10)[0]) in page.text and "<b>" in page.text          # escaped, so it is text
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_report_in_a_browser(run, browser, scheme):
+    "Both widths and both schemes: nothing goes wrong, nothing is fetched, nothing is too wide, what is folded opens."
+    run(*FIT, "--quiet", "--group", "age")
+    tab, faults = browser.new_page(color_scheme=scheme), []
+    tab.on("console", lambda said: faults.append(said.text))
+    tab.on("pageerror", lambda error: faults.append(str(error)))
+    tab.on("request", lambda request: request.url.startswith(("file:", "data:")) or faults.append(request.url))
+    tab.goto(Path("run/report.html").absolute().as_uri())
+    for width in (360, 1280):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.evaluate("[...document.images].length == 3 && [...document.images].every(i => i.naturalWidth > 0)")
+    shade = tab.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)")
+    assert shade > 700 if scheme == "light" else shade < 150
+    second = tab.locator("details").nth(1)
+    assert not second.locator("p").first.is_visible() and tab.locator("details").first.locator("p").first.is_visible()
+    second.locator("summary").click()
+    assert second.locator("p").first.is_visible() and "document " in second.inner_text() and faults == []
+    tab.close()
+
+
 def test_files_of_other_formats(run):
     Path("letters.txt").write_text("the sea and the ship\nthe land, the tree; a tree\n\nSea and sand and shells\n" * 5)
     code, out, _ = run("fit", "letters.txt", "--out", "letters", "--n-iter", 4, "--stop-words", "english", "--min-count", 10, "--quiet")
@@ -345,6 +367,67 @@ def test_files_of_other_formats(run):
     assert run("fit", "docword.counts.txt.gz", "--format", "uci", "--out", "b", "--n-iter", 3, "--quiet")[0] == 0
     a, b = HDP.load("a/model.npz"), HDP.load("b/model.npz")
     assert a.vocabulary_ == b.vocabulary_ == small.vocab and (a.components_ == b.components_).all()
+
+
+def test_typical_documents(run):
+    assert run(*FIT, "--quiet", "--group", "age")[0] == 0
+    model, (train, _), found = HDP.load("run/model.npz"), small_corpus().split_docs(0.2, 0), json.loads(Path("run/documents.json").read_text())
+    shown = [k for k, share in enumerate(model.topic_shares_) if share >= 0.001]
+    assert [d["topic"] for d in found] == [k for k in shown for _ in range(3)]
+    rows = {page: j for j, page in enumerate(train.groups["page"].tolist())}                # a page's number is that of its document
+    for k in shown:
+        three = [d for d in found if d["topic"] == k]
+        assert [d["share"] for d in three] == pytest.approx(sorted(model.doc_topic_[:, k])[:-4:-1])
+        for d in three:
+            j = rows[d["document"]]
+            assert d["share"] == model.doc_topic_[j, k] and d["text"] is None
+            assert d["labels"] == {"age": train.groups["age"][j], "page": str(d["document"])}
+            weight = {train.vocab[v]: n * model.components_[k, v] for v, n in enumerate(np.bincount(train[j], minlength=16)) if n}
+            assert [weight[word] for word in d["words"]] == pytest.approx(sorted(weight.values(), reverse=True)[:12])
+    page = Page(Path("run/report.html").read_text())
+    assert f"document {found[0]['document']}, age {found[0]['labels']['age']}" in page.text and page.open == []
+
+
+def test_texts_that_nobody_has_counted(run):
+    small = small_corpus()
+    texts = [" ".join(f"word{'abcdefghijklmnop'[v]}" for v in doc) + " & <i>the</i> end" for doc in small]
+    with open("letters.csv", "w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([["age", "letter"], *zip(small.groups["age"], texts)])
+    os.mkdir("texts")
+    for j, text in enumerate(texts):
+        Path(f"texts/{j:02}.txt").write_text(text)
+    options = [*FIT[2:], "--stop-words", "english", "--min-df", "0.05", "--quiet"]
+    assert run("fit", "letters.csv", "--column", "letter", *options)[0] == 0
+    assert run("fit", "texts", *options[:1], "filed", *options[2:])[0] == 0
+    a, b = HDP.load("run/model.npz"), HDP.load("filed/model.npz")
+    assert np.array_equal(a.components_, b.components_) and a.vocabulary_ == ["end", *(f"word{c}" for c in "abcdefghijklmnop")]
+    found = json.loads(Path("run/documents.json").read_text())
+    assert all(d["text"] == texts[d["document"]] and d["labels"] == {"age": small.groups["age"][d["document"]]} for d in found)
+    assert found[0]["text"] in Page(Path("run/report.html").read_text()).text and json.loads(Path("run/summary.json").read_text())["group"] == "age"
+    assert run("score", "run", "letters.csv", "--column", "letter", "--quiet")[0] == 0
+    for more, message in [(["letters.csv"], "column must be one of 'age', 'letter'"), (["small.npz", "--column", "x"], "format must be"),
+                          (["letters.csv", "--column", "letter", "--min-df", "many"], "takes a number")]:
+        code, out, err = run("fit", *more, "--out", "new", "--quiet")
+        assert (code, out, err.count("\n")) == (2, "", 1) and message in err and not Path("new").exists()
+
+
+def test_convergence_is_told_where_there_is_enough(run, monkeypatch):
+    from hdp_nb import diagnostics
+    monkeypatch.setattr(diagnostics, "summary", lambda model, n_shares: {
+        "n_topics": diagnostics.Diagnosis(1234.5, 2.0, 1.25, 50.4, 9.0), "eta": diagnostics.Diagnosis(0.1, 0.0, np.nan, np.nan, np.nan),
+        "alpha": diagnostics.Diagnosis(0.125, 0.5, np.nan, 7.0, 9.0)})
+    assert run(*FIT, "--quiet")[0] == 0                                                        # six draws
+    assert json.loads(Path("run/summary.json").read_text())["convergence"] is None and "100 sweeps after burn-in" in Path("run/report.html").read_text()
+    assert run(*FIT, "--quiet", "--n-iter", 101, "--burn-in", 1, "--overwrite")[0] == 0
+    assert json.loads(Path("run/summary.json").read_text())["convergence"] == {
+        "n_topics": {"mean": 1234.5, "sd": 2.0, "rhat": 1.25, "ess": 50.4}, "alpha": {"mean": 0.125, "sd": 0.5, "rhat": None, "ess": 7.0}}
+    assert "n topics1,2342501.25alpha0.1250.57-" in Page(Path("run/report.html").read_text()).text.replace("\n", "")
+
+    def absent(*_, **__):
+        raise ImportError("no ArviZ")
+    monkeypatch.setattr(diagnostics, "summary", absent)
+    model = HDP.load("run/model.npz")
+    assert cli._convergence(model) is None
 
 
 def test_help_and_version(run):

@@ -1,8 +1,6 @@
 """Every page of the documentation, in a real browser."""
 import ast
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +8,6 @@ from urllib.parse import unquote, urljoin
 
 import pytest
 from notebooks import ROOT, notebooks
-from playwright.sync_api import Error, sync_playwright
 
 PAGES = [path.stem for path in notebooks()]
 SOURCE = "https://github.com/hdp-nb/hdp_nb"
@@ -23,23 +20,6 @@ def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
     subprocess.run([sys.executable, ROOT / "tools" / "site" / "build.py", out], check=True)
     return out
-
-
-@pytest.fixture(scope="module")
-def browser():
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")]
-    with sync_playwright() as playwright:
-        try:
-            chromium = playwright.chromium.launch(
-                executable_path=next(filter(None, found), None),
-                args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"])
-        except Error as error:
-            if os.environ.get("CI"):
-                raise
-            pytest.skip("needs Chromium (apt install chromium, or .venv/bin/playwright install chromium): "
-                        + str(error).splitlines()[0])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
