@@ -1360,7 +1360,7 @@ class VariationalHDP(_VariationalTopics):
         return self
 
 # %% ../nbs/19_estimators.ipynb #25e531ae
-_ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", "tried", "splits", "merges", "deletes")
+_ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", "tried", "splits", "births", "merges", "deletes")
 
 class OnlineHDP(_VariationalTopics):
     """Hierarchical Dirichlet process topic model by online variational inference (Bryant & Sudderth 2012), with topics that split, merge and go.
@@ -1370,8 +1370,8 @@ class OnlineHDP(_VariationalTopics):
     n_topics : int
         Topics to begin with; to stay with, if `split_merge` is False.
     split_merge : bool
-        Whether topics split (when held-out words of the next minibatch are predicted better), merge and are deleted (when the bound is better without
-        and prediction no worse). Minibatches of text should have 500 documents or more.
+        Whether topics split and are born (when held-out words of the next minibatch are predicted better), merge and are deleted (when the bound is
+        better without and prediction no worse). In the last quarter of `fit` nothing new is tried. Minibatches of text should have 500 documents or more.
     batch_size : int
         Documents in a minibatch of `fit`.
     tau, kappa : float
@@ -1404,7 +1404,7 @@ class OnlineHDP(_VariationalTopics):
     alpha_, gamma_, eta_ : float
     trace_ : dict
         Name to an array with one value per minibatch: n_topics, alpha, gamma, eta; bound (per token, of the minibatch's documents before it was learned from);
-        how many splits were tried, and splits, merges and deletes made.
+        how many splits were tried, and splits, births, merges and deletes made.
     state_ : dict of arrays
         All that is known between two minibatches. `components_` shows its topics in the order `order_`.
     vocabulary_ : list of str or None
@@ -1473,14 +1473,15 @@ class OnlineHDP(_VariationalTopics):
         options, corpus, rng = self._options(), self._corpus(X, reset=True), as_rng(self.random_state)
         docs, (state, trace) = distinct_words(corpus), self._begin(rng, corpus)
         n_parts = -(-corpus.n_docs//self.batch_size)
-        with tqdm(total=self.n_passes*n_parts, unit="minibatch", disable=not self.verbose) as bar:
+        total, order = self.n_passes*n_parts, (rows for _ in range(self.n_passes) for rows in np.array_split(rng.permutation(corpus.n_docs), n_parts))
+        with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
             try:
-                for _ in range(self.n_passes):
-                    for rows in np.array_split(rng.permutation(corpus.n_docs), n_parts):
-                        state = self._learn(rng, state, trace, take(docs, np.sort(rows)), corpus.n_docs, options)
-                        if callback is not None and trace["n_topics"]:
-                            callback(len(trace["n_topics"]) - 1, state)
-                        bar.update()
+                for i, rows in enumerate(order):
+                    now = options._replace(trials=0) if i >= .75*total else options      # topics settle before the end
+                    state = self._learn(rng, state, trace, take(docs, np.sort(rows)), corpus.n_docs, now)
+                    if callback is not None and trace["n_topics"]:
+                        callback(len(trace["n_topics"]) - 1, state)
+                    bar.update()
             except KeyboardInterrupt:
                 if not trace["n_topics"]:
                     raise

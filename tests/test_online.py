@@ -11,8 +11,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.estimators import OnlineHDP
 from hdp_nb.evaluate import Unigram, document_completion
-from hdp_nb.online import (OnlineOptions, _fit_trial, apply_splits, child_topics, delete_change, first_online_state, hold_out, judge_trials, merge_candidates,
-                           merge_change, no_worse, online_step, prune, topic_terms, trial_share)
+from hdp_nb.online import (OnlineOptions, _fit_birth, _fit_trial, apply_birth, apply_splits, birth_gain, child_topics, completion, delete_change,
+                           first_online_state, fit_birth, fit_trials, hold_out, judge_trials, merge_candidates, merge_change, no_worse, online_step, prune,
+                           split_gain, topic_terms, trial_share)
 from hdp_nb.variational import (VariationalState, distinct_words, doc_topics, e_step, fit_batch, first_state, global_bound, make_batch, predict_tokens, take,
                                 topic_factors, topic_statistics, update_beta)
 
@@ -192,6 +193,68 @@ def test_holding_out_keeps_every_token(s):
     assert np.array_equal(cut.observed.docs.counts + cut.held, s.docs.counts) and 0.15 < cut.held.sum()/s.docs.counts.sum() < 0.25
     assert np.allclose(cut.n.sum(1), cut.observed.docs.lengths) and np.allclose(cut.observed.docs.lengths, np.bincount(s.batch.doc, cut.observed.docs.counts))
     assert np.allclose(cut.phi, (s.state.lam/s.state.lam.sum(0))[s.batch.vocab])
+    rows = np.arange(3, 120, 7)                          # what moves are compared with, for some documents as for all
+    sizes = np.diff(s.docs.offsets)
+    held = np.concatenate([cut.held[s.docs.offsets[j]:s.docs.offsets[j + 1]] for j in rows])
+    some = make_batch(take(cut.observed.docs, rows), V)
+    assert len(some.vocab) == len(s.batch.vocab) and len(held) == sizes[rows].sum()
+    assert np.array_equal(completion(some, held, s.E, cut.phi, s.weight, s.alpha, cut.n[rows], V, PLAIN), cut.before[rows])
+
+
+# Births
+
+def test_a_birth_is_its_formulas(s):
+    "(O6) document by document, and (O7)."
+    rng, W, weight = np.random.default_rng(0), len(s.batch.vocab), s.alpha/(K + 1)
+    words, counts, mass, seen = s.docs.words, s.docs.counts, s.state.lam[s.batch.vocab].sum(1) - K*0.5, s.X.sum(0)[s.batch.vocab]
+    start, u, n = rng.gamma(1, 1, W), np.empty(len(words)), s.docs.lengths/(K + 1)
+    A = start.copy()
+    _fit_birth(s.docs.offsets, s.batch.rows, counts, s.docs.lengths, s.found.norm, mass, seen, 0.5, V, weight, s.alpha, 3.0, 1, 500, A, u, n, np.empty(W))
+    lam = 0.5 + mass*start/(seen + 3)
+    E_new = np.exp(digamma(lam) - digamma(lam.sum() + (V - W)*0.5))
+    for j in range(0, 120, 10):
+        at, n_j, moved = slice(s.docs.offsets[j], s.docs.offsets[j + 1]), s.docs.lengths[j]/(K + 1), np.inf
+        while moved >= 1e-3*s.docs.lengths[j]:
+            own = s.found.norm[at]/np.exp(digamma(s.alpha + s.docs.lengths[j]))
+            x, y = np.exp(digamma([weight + n_j, s.alpha - weight + s.docs.lengths[j] - n_j]))
+            share = x*E_new[s.batch.rows[at]]/(x*E_new[s.batch.rows[at]] + y*own)
+            moved, n_j = abs(counts[at] @ share - n_j), counts[at] @ share
+        assert np.allclose(u[at], share, atol=1e-5) and np.isclose(n[j], n_j, atol=1e-3)
+    assert np.allclose(A, np.bincount(s.batch.rows, counts*u, W)) and np.isclose(A.sum(), n.sum()) and 0 < u.min() < u.max() < 1
+
+    taken = fit_birth(np.random.default_rng(1), online(s.state), s.batch, s.E, s.found, OnlineOptions())
+    assert taken.shape == (V, K) and taken.min() >= 0 and taken.max() < 1 and taken.max() > 0.1
+    for birth in (taken, np.zeros((V, K))):
+        new = apply_birth(online(s.state), birth)
+        assert np.allclose(new.lam[:, :K] - 0.5, (s.state.lam - 0.5)*(1 - birth)) and np.isclose(new.beta.sum(), 1) and new.beta[-1] == s.state.beta[-1]
+        assert np.allclose((new.lam - 0.5).sum(1), (s.state.lam - 0.5).sum(1)) and (new.beta > 0).all() == birth.any()
+
+
+def test_what_all_topics_have_a_little_of_is_born():
+    corpus, truth = make_bars(n_docs=800, doc_len=100, grid=6, concentration=4.0, random_state=3)
+    docs, phi, rng = distinct_words(corpus), truth.phi.T, np.random.default_rng(0)
+    lam = 0.1 + 7200*(phi[:, :11] + phi[:, 11:]/11)                # eleven topics for twelve bars
+    state = first_online_state(rng, 36, 11, 4.0, 1.0, 0.1)._replace(lam=lam, beta=np.append(np.full(11, .99/11), .01))
+    one, other = (make_batch(take(docs, rows), 36) for rows in np.arange(800).reshape(2, 400))
+    E1, E2 = topic_factors(lam, one), topic_factors(lam, other)
+    found, cut, options = e_step(one, E1, 4*state.beta[:-1], 4.0), hold_out(rng, state, other, E2, OnlineOptions()), OnlineOptions()
+    errors = lambda gain: gain.sum()/max(np.sqrt((gain**2).sum()), 1e-9)
+    trials = zip(*fit_trials(rng, state, one, E1, found, np.arange(11), options))
+    births = [fit_birth(rng, state, one, E1, found, options) for _ in range(8)]
+    gains = np.array([errors(birth_gain(state, other, E2, cut, taken, options)) for taken in births])
+    bars = np.array([(phi.T @ (new/new.sum())).argmax() for new in (apply_birth(state, taken).lam[:, -1] for taken in births)])
+    assert ((gains > 2) == (bars == 11)).all() and 0 < (bars == 11).sum() < 8
+    assert max(errors(split_gain(state, other, E2, cut, k, *child_topics(lam[:, k], 0.1, c, 3.0), options)) for k, c in trials) < 3 < gains.max()
+
+
+def test_no_trials_no_new_topics(s):
+    state, rng = online(s.state), np.random.default_rng(0)
+    state, info = online_step(rng, state, s.docs, 120, OnlineOptions())
+    assert len(state.trial) and state.taken.shape == (V, K) and info["births"] == info["splits"] == 0      # proposed, to be judged by the next
+    for t in range(4):
+        state, info = online_step(rng, state, s.docs, 120, OnlineOptions(trials=0))
+        assert state.taken.shape == (V, 0) and not len(state.trial)
+        assert info["tried"] > 0 if t == 0 else info["tried"] == info["splits"] == info["births"] == 0
 
 
 # Merges and deletions
@@ -230,10 +293,9 @@ def test_copies_and_blends_are_pruned_and_good_topics_stay():
     copies, blend = phi[:, [0, 0]]*size/2, phi.mean(1, keepdims=True)*50
     state = first_online_state(np.random.default_rng(0), V, 12, 0.5, 1.0, 0.1)._replace(
         lam=0.1 + np.column_stack([phi[:, 1:]*size, copies, blend]), beta=np.append(np.full(12, .98/12), .02), t=np.array(99))
-    state, rng, counts = state._replace(trial=np.empty(0, int)), np.random.default_rng(0), np.zeros(2)
+    rng, counts = np.random.default_rng(0), np.zeros(2)
     for _ in range(30):
-        state, info = online_step(rng, state._replace(trial=state.trial[:0], child=state.child[:0]), take(docs, np.sort(rng.choice(200, 100, replace=False))), 200,
-                                  OnlineOptions(trials=0))
+        state, info = online_step(rng, state, take(docs, np.sort(rng.choice(200, 100, replace=False))), 200, OnlineOptions(trials=0))
         counts += info["merges"], info["deletes"]
     assert state.lam.shape[1] == 10 and counts.sum() == 2
     found = (state.lam/state.lam.sum(0)).T @ (phi/np.sqrt((phi**2).sum(0)))
@@ -278,7 +340,7 @@ def test_without_moves_the_number_stays():
     state, rng = first_online_state(np.random.default_rng(0), V, 7, 1.0, 1.0, 0.5), np.random.default_rng(0)
     for _ in range(15):
         state, info = online_step(rng, state, distinct_words(corpus), 100, PLAIN)
-    assert info["n_topics"] == 7 and info["tried"] == info["splits"] == info["merges"] == info["deletes"] == 0
+    assert info["n_topics"] == 7 and info["tried"] == info["splits"] == info["births"] == info["merges"] == info["deletes"] == 0
 
 
 # The estimator
@@ -299,7 +361,7 @@ def test_online_hdp(bars):
     assert model.components_.shape == (n, 25) and np.allclose(model.components_.sum(1), 1) and n > 4
     assert np.isclose(model.topic_shares_.sum(), 1) and (np.diff(model.topic_shares_) <= 0).all()
     assert all(len(values) == 60 for values in model.trace_.values()) and model.trace_["n_topics"][-1] == n
-    assert model.trace_["n_topics"][-1] == 4 + sum(model.trace_["splits"]) - sum(model.trace_["merges"]) - sum(model.trace_["deletes"])
+    assert model.trace_["n_topics"][-1] == 4 + sum(model.trace_["splits"]) + sum(model.trace_["births"]) - sum(model.trace_["merges"]) - sum(model.trace_["deletes"])
     assert (model.trace_["splits"] <= model.trace_["tried"]).all() and model.trace_["splits"].sum() > 0
     score = document_completion(model, truth.test, random_state=0)
     assert score > document_completion(Unigram().fit(corpus), truth.test, random_state=0) + 0.3
