@@ -475,10 +475,20 @@ def log_franchise(state, offsets):
         total += _log_eppf(state.n_jt[first:first + state.n_tables[j]], document_alpha(state.alpha, j))
     return total
 
-# %% ../nbs/11_franchise.ipynb #5f1bb33e
+# %% ../nbs/11_franchise.ipynb #f66d9baa
 def _pad(a, capacity):
     "`a` with its last axis filled up with zeros to `capacity`."
     return np.concatenate([a, np.zeros(a.shape[:-1] + (capacity - a.shape[-1],), a.dtype)], axis=-1)
+
+def _step(capacity):
+    "By how much it grows: a quarter and more, so that a table that grows to any size is copied a few times only."
+    return 16*(1 + capacity//64)
+
+def _resize(state, capacity):
+    "The state with room for that many topics, more or fewer."
+    def fit(a):
+        return np.ascontiguousarray(a[..., :capacity]) if capacity < a.shape[-1] else _pad(a, capacity)
+    return state._replace(**{name: fit(a) for name, a in state._asdict().items() if name in ("n_vk", "n_k", "m_k", "beta")})
 
 def new_scratch(n_words, longest, capacity):
     "Scratch arrays for a vocabulary, the longest document and a capacity for dishes (a multiple of 4)."
@@ -563,6 +573,8 @@ class FranchiseSampler:
     alpha_per_document : bool
         Whether every document has an alpha of its own.
     """
+    _scratch = staticmethod(new_scratch)
+
     def __init__(self, corpus, eta=0.5, alpha=1.0, gamma=1.0, alpha_prior=(1, 1), gamma_prior=(1, 1), init="sequential",
                  eta_prior=None, alpha_per_document=False):
         self.corpus = as_corpus(corpus)
@@ -605,15 +617,19 @@ class FranchiseSampler:
         return state._replace(**values)
 
     def _drive(self, kernel, rng, state, *more):
-        "A sweep of `kernel`, which stops whenever it needs a larger capacity and is called again with one."
-        c, capacity, at = self.corpus, state.n_k.size, np.zeros(3, np.int64)
+        """A sweep of `kernel`, which stops whenever it needs a larger capacity and is called again with one.
+
+        It is a multiple of 16. A token costs as much as it is wide, so it shrinks, too, when so much is not needed soon.
+        """
+        c, at, enough = self.corpus, np.zeros(3, np.int64), 16*(1 + (int(state.K) + 1)//16)
+        if state.n_k.size%16 or enough + _step(enough) <= state.n_k.size:
+            state = _resize(state, enough)
         while True:
-            scratch = new_scratch(c.n_words, c.doc_lengths.max(initial=0), capacity)
+            scratch = self._scratch(c.n_words, c.doc_lengths.max(initial=0), state.n_k.size)
             scratch.at[:] = at
             if kernel(rng, state, scratch, c.x, c.offsets, c.doc_lengths, self.prior, *more):
                 return state
-            at, capacity = scratch.at, capacity + 16*(1 + capacity//64)
-            state = state._replace(**{name: _pad(a, capacity) for name, a in state._asdict().items() if name in ("n_vk", "n_k", "m_k", "beta")})
+            at, state = scratch.at, _resize(state, state.n_k.size + _step(state.n_k.size))
 
     def _sweep(self, rng, state, serve):
         return self._drive(sweep_franchise, rng, state, serve)

@@ -78,7 +78,7 @@ def join_pool(beta, k, pool):
 # %% ../nbs/14_tree.ipynb #844be145
 @njit(nogil=True)
 def assign_in_tree(rng, state, scratch, tree, x, first, end, j, start):
-    "(T5) for document j's tokens from token `start` on; returns where it stopped. Leaves n_jk in `scratch.n_jk`."
+    "(T5) for document j's tokens from token `start` on; returns where it stopped."
     z, n_vk, n_k, beta, leaf, F = state.z, state.n_vk, state.n_k, state.beta, tree.node[j], tree.given.shape[0]
     n_jk, prior, total, coef, p, partial = scratch.n_jk, scratch.mass, scratch.total, scratch.coef, scratch.p, scratch.partial
     alpha, eta = state.alpha[()], state.eta[()]
@@ -203,9 +203,6 @@ def sweep_tree(rng, state, scratch, x, offsets, lengths, prior, tree, n_s, move)
             if at[2] < lengths[j]:
                 return False
             at[2] = 0
-        else:
-            for i in range(first, end):
-                scratch.n_jk[z[i]] += 1.0
         state.n_tables[j] = count_tables(rng, z, scratch.n_jk, m_k[s], beta[s], state.alpha[()], first, end)
     at[0] = 0
     count_upward(rng, m_k, beta, tree.parent, state.conc, state.node_tables)

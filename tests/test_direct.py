@@ -14,9 +14,9 @@ from hdp_nb import direct
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.direct import (DirectSampler, DirectState, HybridSampler, HybridState, LDASampler, assign_tokens, count_tables, draw_beta,
-                           find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, seat_tables,
-                           slice_concentration, sweep_direct, sweep_hybrid, sweep_lda)
-from hdp_nb.franchise import (FranchiseSampler, FranchiseState, document_alpha, new_scratch, number_topics, predictive_topics, resample_eta,
+                           find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, new_direct_scratch, seat_tables,
+                           slice_concentration, sweep_direct, sweep_hybrid, sweep_lda, sweep_sparsely)
+from hdp_nb.franchise import (FranchiseSampler, FranchiseState, document_alpha, number_topics, predictive_topics, resample_eta,
                               resample_hyperparameters, seat_by_topic, unseated)
 from hdp_nb.special import log_antoniak, log_stirling
 from naive import Direct, Posterior, check_prior, log_words, sampled
@@ -50,7 +50,7 @@ def collect(sampler, n, kernel=None, seed=0):
     c, rng = sampler.corpus, np.random.default_rng(seed)
     state, N = sampler.init(rng), c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(3)
-    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
+    scratch = new_direct_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
     _collect(kernel or sampler._kernel, rng, state, scratch, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
     return out
 
@@ -118,6 +118,142 @@ def test_the_same_check_rejects_wrong_samplers(mistake):
 @BOTH
 def test_prior(kind):
     check_prior(lambda docs, seed: run_chain(kind(Corpus.from_docs(docs, n_words=1), 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 2500, burn_in=200).trace)
+
+
+# ---------------------------------------------------------------- the kernel's corrections
+
+def assign_slowly(rng, state, x, first, end, j):
+    "(37') as it stands, every weight anew for every token: returns where it had no slot left for the pool."
+    (z, n_vk, n_k, beta), alpha = (state.z, state.n_vk, state.n_k, state.beta), float(state.alpha[j])
+    pool, spare = find_pool(n_k, beta)
+    for i in range(first, end):
+        if spare < 0:
+            return i
+        v, k = x[i], z[i]
+        n_vk[v, k] -= 1
+        n_k[k] -= 1
+        z[i] = -1
+        if n_k[k] == 0:
+            beta[pool] += beta[k]
+            beta[k] = 0
+        doc = z[first:end]
+        w = (np.bincount(doc[doc >= 0], minlength=n_k.size) + alpha*beta)/(n_k + len(n_vk)*state.eta)*(n_vk[v] + state.eta)
+        z[i] = k = np.searchsorted(np.cumsum(w), rng.random()*w.sum(), side="right")
+        n_vk[v, k] += 1
+        n_k[k] += 1
+        if k == pool:
+            b, pool = rng.beta(1.0, float(state.gamma)), spare
+            beta[pool], beta[k] = (1 - b)*beta[k], b*beta[k]
+            spare = find_pool(n_k, beta)[1]
+    return end
+
+
+@pytest.mark.parametrize("capacity", [16, 32, 48, 288, 544])
+def test_kernel_draws_what_its_definition_draws(capacity):
+    "Topics in slots all over the place, births and deaths, words that repeat: from one stream of random numbers the same topics."
+    rng, lengths, V = np.random.default_rng(capacity), [60, 0, 1, 90, 2, 40], 5
+    c = SimpleNamespace(n_tokens=sum(lengths), n_docs=len(lengths), n_words=V)
+    x, offsets, slots = rng.integers(V, size=c.n_tokens), np.append(0, np.cumsum(lengths)), rng.choice(capacity, 13, replace=False)
+    state = give_weights(rng, unseated(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity))
+    state.z[:] = rng.choice(slots[:-1], c.n_tokens)
+    np.add.at(state.n_vk, (x, state.z), 1)
+    state.n_k[:] = state.n_vk.sum(axis=0)
+    state.beta[:] = 0
+    state.beta[slots] = rng.dirichlet(np.ones(13))
+    slow = type(state)(*(array.copy() for array in state))
+    scratch, births = new_direct_scratch(V, 90, capacity), 0
+    for repeat in range(4):
+        for j, (a, b) in enumerate(zip(offsets, offsets[1:])):
+            streams, used = [np.random.default_rng([repeat, j]) for _ in range(2)], state.n_k > 0
+            assert assign_tokens(streams[0], state, scratch, x, a, b, j, a, False) == assign_slowly(streams[1], slow, x, a, b, j)
+            births += (state.n_k[~used] > 0).sum()
+            assert all(np.array_equal(getattr(state, name), getattr(slow, name)) for name in ("z", "n_vk", "n_k"))
+            assert np.allclose(state.beta, slow.beta, rtol=1e-9)
+    assert births >= 3
+
+
+class SparseSampler(DirectSampler):
+    "Lists of each word's topics from the first one on."
+    _many = 0
+
+
+@njit
+def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
+    lists = direct.WordTopics(np.cumsum(np.bincount(x, minlength=state.n_vk.shape[0])) - np.bincount(x, minlength=state.n_vk.shape[0]),
+                              np.zeros(state.n_vk.shape[0], np.int64), np.empty(x.size, np.int32), np.empty(x.size, np.int32))
+    return sweep_sparsely(rng, state, scratch, x, offsets, lengths, prior, lists)
+
+
+@pytest.mark.parametrize("i", range(len(TINY)))
+def test_exact_posterior_from_lists(i):
+    docs, V, eta, alpha, gamma = TINY[i]
+    exact = posterior(i)
+    K, T, same, _ = collect(DirectSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2), 150_000, sweep_with_lists)
+    assert abs(K - exact.n_dishes).max() < TOLERANCE and abs(T - exact.n_tables).max() < TOLERANCE and abs(same - exact.same).max() < TOLERANCE
+
+
+def test_one_document_by_lists_and_by_rows():
+    "Where a token goes depends on the random numbers otherwise; how often, not: counts of many tries of a document from the same state."
+    rng, lengths, V, capacity = np.random.default_rng(1), [6, 300], 4, 544
+    c = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V)
+    x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
+    begin = give_weights(rng, unseated(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
+    begin.z[:] = rng.choice(slots[:-1], 306)
+    np.add.at(begin.n_vk, (x, begin.z), 1)
+    begin.n_k[:] = begin.n_vk.sum(axis=0)
+    begin.beta[:] = 0
+    begin.beta[slots] = rng.dirichlet(np.ones(9))
+    n_v, scratch, shares = np.bincount(x, minlength=V), new_direct_scratch(V, 300, capacity), []
+    for by_lists in (False, True):
+        counts = np.zeros((6, len(slots)))
+        for _ in range(3000):
+            state = DirectState(**{name: getattr(begin, name).copy() for name in DirectState._fields})
+            if by_lists:
+                lists = direct.WordTopics(np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32))
+                direct.list_topics(lists, x, state.z, state.n_vk)
+                assert direct.assign_sparsely(rng, state, scratch, lists, x, 0, 6, 0, 0) == 6
+                direct.write_counts(lists, state.n_vk)
+            else:
+                assert assign_tokens(rng, state, scratch, x, 0, 6, 0, 0, False) == 6
+            check = np.zeros_like(state.n_vk)
+            np.add.at(check, (x, state.z), 1)
+            assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
+            for i, k in enumerate(state.z[:6]):
+                counts[i, np.searchsorted(slots, k)%len(slots) if k in slots else -1] += 1
+        shares.append(counts/3000)
+    assert abs(shares[0] - shares[1]).max() < 0.05
+
+
+def test_many_topics():
+    "From a thousand topics on lists are used; the chain resumes, runs out of room, and is none the worse for it."
+    corpus, _ = make_bars(n_docs=60, doc_len=40, grid=4, random_state=0)
+    assert DirectSampler._many == 1000
+    whole = run_chain(SparseSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14), np.random.default_rng(0), 30)
+    check_state(whole.state, corpus)
+    rows = run_chain(DirectSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14), np.random.default_rng(0), 30)
+    assert whole.state.n_k.size > 16 and abs(whole.trace["log_likelihood"][-10:].mean()/rows.trace["log_likelihood"][-10:].mean() - 1) < 0.05
+    start = DirectSampler(corpus, init=np.arange(corpus.n_tokens) % 1001)
+    seen, state = [], start.init(np.random.default_rng(0))
+    sampler = DirectSampler(corpus)
+    sampler._drive = lambda kernel, *rest: seen.append(kernel)
+    sampler._sweep(None, state)
+    sampler._sweep(None, whole.state)
+    assert seen == [sweep_sparsely, sweep_direct]
+
+
+def test_capacity_follows_the_topics():
+    "It grows within a sweep, shrinks before one, and is a multiple of 16 whatever it was."
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
+    sampler, rng = DirectSampler(corpus, init=200), np.random.default_rng(0)
+    state = sampler.init(rng)
+    widths = [state.n_k.size]
+    for _ in range(60):
+        state, _ = sampler.sweep(rng, state)
+        widths.append(state.n_k.size)
+        check_state(state, corpus)
+    assert widths[0] == 208 and widths[-1] == 16*(1 + (int(state.K) + 1)//16) and state.K < 30
+    odd = state._replace(n_vk=state.n_vk[:, :30], **{name: getattr(state, name)[:30] for name in ("n_k", "m_k", "beta")})
+    assert DirectSampler(corpus, init=odd).sweep(rng, odd)[0].n_k.size%16 == 0
 
 
 # ---------------------------------------------------------------- Geweke: every hyperparameter free

@@ -325,7 +325,8 @@ np.savez(sys.argv[1], **short_chain())
     path = tmp_path/"plain.npz"
     subprocess.run([sys.executable, "-c", script, path, os.path.dirname(__file__)], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
     with np.load(path) as plain:
-        assert all(np.array_equal(plain[name], value) for name, value in short_chain().items())
+        for name, value in short_chain().items():        # (logarithms of NumPy and of the compiler may differ in their last bit)
+            assert np.array_equal(plain[name], value) if name.endswith("z") else np.isclose(plain[name], value, rtol=1e-12)
 
 
 def short_chain():
