@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['LOCAL', 'GLOBAL', 'BOTH', 'NestedPrior', 'NestedState', 'NestedData', 'NestedScratch', 'log_clusters',
-           'slice_concentration', 'sweep_nested', 'term_variance', 'NestedCounts', 'nested_data', 'NestedSampler',
-           'NestedPredictive', 'nested_predictive', 'log_in_clusters', 'memberships', 'topic_proportions',
-           'make_nested']
+           'slice_concentration', 'sweep_nested', 'term_variance', 'nested_data', 'new_nested_scratch', 'NestedCounts',
+           'nested_counts', 'NestedSampler', 'NestedPredictive', 'nested_predictive', 'log_in_clusters', 'memberships',
+           'topic_proportions', 'make_nested']
 
 # %% ../nbs/17_nested.ipynb #772e5432
 import math
@@ -60,6 +60,7 @@ class NestedData(NamedTuple):
     indices: np.ndarray
     counts: np.ndarray
 
+# %% ../nbs/17_nested.ipynb #4eabfc78
 class NestedScratch(NamedTuple):
     "Counts and room to work in, derived anew in every sweep. Measure 0 is the global one, k + 1 that of cluster k."
     n: np.ndarray           # (K + 1, V, L) tokens of a word in a topic
@@ -88,7 +89,7 @@ class NestedScratch(NamedTuple):
 # %% ../nbs/17_nested.ipynb #bfad3876
 @njit(nogil=True)
 def _count(z, c, q, x, doc, n, n_l, side, m_k, S, top):
-    "Number topics anew, those in use first, and fill the counts, which must be 0."
+    "Number the topics of every measure anew, those in use first, and fill the counts, which must be 0."
     L = n_l.shape[1]
     for k in c:
         m_k[k] += 1
@@ -112,6 +113,7 @@ def _count(z, c, q, x, doc, n, n_l, side, m_k, S, top):
         S[LOCAL] += q[v] != GLOBAL
         S[GLOBAL] += q[v] != LOCAL
 
+# %% ../nbs/17_nested.ipynb #2540d4b0
 @njit(nogil=True)
 def _pick(rng, p, R, total):
     "Draw an index below R with probability proportional to p; total is the sum."
@@ -146,7 +148,7 @@ def _draw_topics(rng, words, q, side, S, conc, eta, n, n_l, R, theta, w, total):
     for l in range(R):
         if absent > 0:
             total[l] += rng.standard_gamma(eta*absent)
-        left = rng.integers(0, S) if total[l] == 0.0 else -1
+        left = rng.integers(0, S) if total[l] < 1e-300 else -1       # below, 1/total may be infinite
         w[l] /= total[l] if left < 0 else 1.0
         for v in words:
             if q[v] == side or q[v] == BOTH:
@@ -164,6 +166,7 @@ def _draw_epsilon(rng, a, b, kind, shared, side, eps):
     for k in range(eps.shape[0]):
         eps[k] = 0.0 if kind == LOCAL else one if shared else rng.beta(a + side[k, 1], b + side[k, 0])
 
+# %% ../nbs/17_nested.ipynb #2eb58cd8
 @njit(nogil=True)
 def _sum_topics(words, q, side, theta, R, eps, mix_0, mix):
     "mix[v] = log of a word's probability in a cluster, as far as it depends on the cluster; side GLOBAL: mix_0, no logarithm."
@@ -188,6 +191,7 @@ def _log_size(m, new, lean, p_open):
         return math.log((m + new)*m*m/(m*m - 1.0))
     return math.log((m + new)*m/(m + 1.0))
 
+# %% ../nbs/17_nested.ipynb #55e0e8d4
 @njit(nogil=True)
 def _weigh(q, indices, counts, first, end, m_k, eps, active, lean, mix, log_w, new, p_open):
     "log_w[a] = log p(c_j = active[a], words of document j) up to a constant, j itself in no cluster."
@@ -209,6 +213,7 @@ def _weigh(q, indices, counts, first, end, m_k, eps, active, lean, mix, log_w, n
         if n_local > 0:
             log_w[a] += n_local*math.log1p(-eps[active[a]])
 
+# %% ../nbs/17_nested.ipynb #d509d71b
 @njit(nogil=True)
 def _redraw(rng, q_v, theta, v, k, R, eps, p):
     "A token's topic in cluster k, which offers R (8)."
@@ -237,6 +242,7 @@ def _must_stay(z, first, end, L, m, n_l, own):
         own[z[i] % L] = 0
     return stay
 
+# %% ../nbs/17_nested.ipynb #20b519e8
 @njit(nogil=True)
 def _open_clusters(rng, state, data, scratch, prior):
     "Draw epsilon, and weights and topics of what is offered to documents in this sweep; the number of clusters that are."
@@ -392,6 +398,7 @@ def _seat(rng, draw, z, tokens, c, doc, side, v, n, n_l, n_s, top, conc, S, eta,
             product = 1.0
     return log_z + math.log(product)
 
+# %% ../nbs/17_nested.ipynb #8dcd81b0
 @njit(nogil=True)
 def _change_sides(tokens, c, doc, side, to, conc):
     "Count the tokens on the other side of their clusters; log of the ratio of p(sides), epsilon summed out."
@@ -575,16 +582,47 @@ def _log_rest(n_l, side, m_k, S, kind, shared, a, b, gamma):
         total -= log_rising(conc, n_l[s].sum())
     return total
 
-# %% ../nbs/17_nested.ipynb #f13f5029
+# %% ../nbs/17_nested.ipynb #424e84fe
 def term_variance(X):
     "How much the counts of every word vary over documents; X is a sparse (J, V) array of counts. Dhillon et al. 2004."
     X = X.astype(float)
     return np.asarray(X.power(2).sum(axis=0)).ravel() - np.asarray(X.sum(axis=0)).ravel()**2/X.shape[0]
 
+def _start_sides(rng, X):
+    "Sides to begin with: a random number of words is local, the top of the ranking; one at least, and not all."
+    V = X.shape[1]
+    q, n_local = np.full(V, GLOBAL), min(max(int(rng.random()*V), 1), V - 1)
+    q[np.argsort(-term_variance(X), kind="stable")[:n_local]] = LOCAL
+    return q
+
+# %% ../nbs/17_nested.ipynb #0dbb0b01
 def _nearest_seeds(rng, X, n_clusters):
     "The number of the seed, one of n_clusters documents at random, that makes every document most probable."
     seeds = X[rng.permutation(X.shape[0])[:n_clusters]].toarray() + 0.1
     return np.asarray(X @ np.log(seeds/seeds.sum(axis=1, keepdims=True)).T).argmax(axis=1)
+
+# %% ../nbs/17_nested.ipynb #8187e1db
+def _number_labels(name, labels, n_docs):
+    "Sorted names, and the number of each document's."
+    labels = np.asarray(labels)
+    if labels.shape != (n_docs,):
+        raise ValueError(f"{name} must hold one label per document, shape ({n_docs},), got shape {labels.shape}")
+    return np.unique(labels, return_inverse=True)
+
+# %% ../nbs/17_nested.ipynb #dcdc67f6
+def nested_data(corpus):
+    "A Corpus as the kernels want it."
+    X, doc = corpus.to_matrix(), np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
+    by_word = np.argsort(corpus.x, kind="stable")
+    first = np.append(0, np.cumsum(corpus.word_counts()))
+    return NestedData(corpus.x, np.flatnonzero(np.diff(first)), corpus.offsets, doc, by_word, first, *(a.astype(np.int64) for a in (X.indptr, X.indices, X.data)))
+
+def new_nested_scratch(data, V, K, L, free):
+    "Room to work in, counts 0, for V words, K clusters, L topics; free: clusters are unknown."
+    ints, floats, drawn = (lambda *shape: np.zeros(shape, np.int64)), (lambda *shape: np.zeros(shape)), K if free else 0
+    return NestedScratch(np.zeros((K + 1, V, L), np.int32), ints(K + 1, L), ints(K + 1), ints(K, 2), ints(K), ints(K + 1), ints(K + 1), ints(K + 1),
+                         floats(drawn + 1, V, L), floats(V, drawn), floats(V), floats(K), ints(K), floats(K), floats(K + 1, L), floats(L), floats(L),
+                         floats(2*L), ints(L), ints(np.diff(data.word_first).max(initial=0)), ints(2), floats(2, 2))
 
 # %% ../nbs/17_nested.ipynb #41ede585
 class NestedCounts(NamedTuple):
@@ -604,22 +642,16 @@ class NestedCounts(NamedTuple):
         "(V, T) tokens of each word in each topic, a SciPy sparse array."
         return csr_array((self.data, self.indices, self.indptr), shape=(len(self.indptr) - 1, len(self.cluster)))
 
-# %% ../nbs/17_nested.ipynb #dcdc67f6
-def nested_data(corpus):
-    "A Corpus as the kernels want it."
-    X, doc = corpus.to_matrix(), np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
-    by_word = np.argsort(corpus.x, kind="stable")
-    first = np.append(0, np.cumsum(corpus.word_counts()))
-    return NestedData(corpus.x, np.flatnonzero(np.diff(first)), corpus.offsets, doc, by_word, first, *(a.astype(np.int64) for a in (X.indptr, X.indices, X.data)))
+def nested_counts(corpus, state, L):
+    "What is kept of a state with L topics per measure."
+    topics, t = np.unique(state.z, return_inverse=True)
+    clusters, c = np.unique(state.c, return_inverse=True)
+    n = csr_array(coo_array((np.ones(len(t), np.int64), (corpus.x, t)), shape=(corpus.n_words, len(topics))))
+    side = np.bincount(2*np.repeat(c, corpus.doc_lengths) + (state.z < L), minlength=2*len(clusters)).reshape(-1, 2)
+    return NestedCounts(n.data, n.indices, n.indptr, np.where(topics < L, -1, np.searchsorted(clusters, topics//L - 1)), c,
+                        state.q.copy(), side, np.bincount(c, minlength=len(clusters)), state.conc_cluster.copy())
 
-# %% ../nbs/17_nested.ipynb #8187e1db
-def _number_labels(name, labels, n_docs):
-    "Sorted names, and the number of each document's."
-    labels = np.asarray(labels)
-    if labels.shape != (n_docs,):
-        raise ValueError(f"{name} must hold one label per document, shape ({n_docs},), got shape {labels.shape}")
-    return np.unique(labels, return_inverse=True)
-
+# %% ../nbs/17_nested.ipynb #fffb286d
 class NestedSampler:
     """Gibbs sampling for the hybrid nested/hierarchical Dirichlet process, for `hdp_nb.chain.run_chain`.
 
@@ -693,23 +725,16 @@ class NestedSampler:
 
     def scratch(self):
         "Scratch arrays, counts 0."
-        K, L, V = self.K, self.L, self.corpus.n_words
-        ints, floats, drawn = (lambda *shape: np.zeros(shape, np.int64)), (lambda *shape: np.zeros(shape)), K if self.prior.free else 0
-        return NestedScratch(np.zeros((K + 1, V, L), np.int32), ints(K + 1, L), ints(K + 1), ints(K, 2), ints(K), ints(K + 1), ints(K + 1), ints(K + 1),
-                             floats(drawn + 1, V, L), floats(V, drawn), floats(V), floats(K), ints(K), floats(K), floats(K + 1, L), floats(L), floats(L),
-                             floats(2*L), ints(L), ints(np.diff(self.data.word_first).max(initial=0)), ints(2), floats(2, 2))
+        return new_nested_scratch(self.data, self.corpus.n_words, self.K, self.L, self.prior.free)
 
     def init(self, rng):
         "The first state."
         corpus, kind, V, X = self.corpus, self.prior.kind, self.corpus.n_words, self.corpus.to_matrix()
-        q = np.full(V, kind, np.int64)
-        if kind == GLOBAL:
-            n_local = min(max(int(rng.random()*V), 1), V - 1)
-            q[np.argsort(-term_variance(X), kind="stable")[:n_local]] = LOCAL
-        c = self.categories if self.categories is not None else self.start
+        q = _start_sides(rng, X) if kind == GLOBAL else np.full(V, kind)
+        c = self.start if self.categories is None else self.categories
         if np.ndim(c) == 0:
             c = _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), c)
-        sides = np.where(q == BOTH, 2, q)[corpus.x]
+        sides = q[corpus.x]
         local = np.where(sides == BOTH, rng.integers(2, size=corpus.n_tokens), 1 - sides)
         z = rng.integers(self.init_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
         return NestedState(z, c.astype(np.int64), q, np.array(0.5), np.array(self.conc_cluster), np.array(0))
@@ -726,14 +751,8 @@ class NestedSampler:
                        "accepted": float(state.accepted)}
 
     def snapshot(self, state):
-        "Topics and clusters in use: what predictions need."
-        V, z = self.corpus.n_words, state.z
-        topics, t = np.unique(z, return_inverse=True)
-        clusters, c = np.unique(state.c, return_inverse=True)
-        n = csr_array(coo_array((np.ones(len(z), np.int64), (self.corpus.x, t)), shape=(V, len(topics))))
-        side = np.bincount(2*c[self.data.doc] + (z < self.L), minlength=2*len(clusters)).reshape(-1, 2)
-        return NestedCounts(n.data, n.indices, n.indptr, np.where(topics < self.L, -1, np.searchsorted(clusters, topics//self.L - 1)), c,
-                            state.q.copy(), side, np.bincount(c, minlength=len(clusters)), state.conc_cluster.copy())
+        "What predictions need."
+        return nested_counts(self.corpus, state, self.L)
 
 # %% ../nbs/17_nested.ipynb #41f5227c
 class NestedPredictive(NamedTuple):

@@ -17,7 +17,7 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.dp import resample_concentration
 from hdp_nb.estimators import HNHDP, NestedDP
 from hdp_nb.evaluate import document_completion, left_to_right
-from hdp_nb.nested import (BOTH, GLOBAL, LOCAL, NestedSampler, NestedState, _log_rest, _log_words, log_in_clusters, make_nested, memberships, nested_predictive,
+from hdp_nb.nested import (BOTH, GLOBAL, LOCAL, NestedSampler, NestedState, _draw_topics, _log_rest, _log_words, log_in_clusters, make_nested, memberships, nested_predictive,
                            slice_concentration, sweep_nested, term_variance, topic_proportions)
 from naive_nested import Gibbs, Model, Posterior, largest_error, sampled, summary
 
@@ -243,6 +243,18 @@ np.savez(sys.argv[1], **state._asdict())
     with np.load(tmp_path/"plain.npz") as plain:
         assert all(np.array_equal(plain[name], a) for name, a in state._asdict().items() if a.dtype.kind == "i")
         assert np.allclose(plain["pi"], state.pi, rtol=1e-9) and np.allclose(plain["conc_cluster"], state.conc_cluster, rtol=1e-9)
+
+
+def test_topics_of_tiny_eta():
+    "Gamma draws of shape 0.001 underflow; all of a topic at once in a quarter of the cases here. It is one word then, any of its support, and weights add up to 1 still."
+    words, q, rng = np.arange(2), np.zeros(3, np.int64), np.random.default_rng(0)          # word 2 never occurs
+    n, n_l, w, total = np.zeros((3, 1), np.int32), np.zeros(1, np.int64), np.zeros(1), np.zeros(1)
+    theta, mean = np.zeros((3, 1)), np.zeros(2)
+    for _ in range(4000):
+        _draw_topics(rng, words, q, LOCAL, 3, 1.0, 1e-3, n, n_l, 1, theta, w, total)
+        assert 0 <= theta[:2].sum() <= 1 + 1e-12
+        mean += theta[:2, 0]/4000
+    assert abs(mean - 1/3).max() < 0.03
 
 
 def test_term_variance():
