@@ -107,7 +107,10 @@ def main():
     beta, phi = truth()
     print(f"{corpus}, {time.perf_counter() - start:.0f} s; score of the true topics {document_completion(Fixed(phi, ALPHA*beta), test, random_state=0):.4f}", flush=True)
     if options.model == "parallel":
-        small = HDP("direct", eta=ETA, n_iter=100, init=100, random_state=0).fit(corpus.shard(0))
+        small = options.folder/"first-shard.npz"
+        if not small.exists():
+            HDP("direct", eta=ETA, n_iter=100, init=100, random_state=0).fit(corpus.shard(0)).save(small)
+        small = HDP.load(small)
         print(f"the first shard alone: {small.n_topics_} topics, score {document_completion(small, test, random_state=0):.4f}; "
               f"{time.perf_counter() - start:.0f} s so far", flush=True)
         model = HDP("parallel", eta=ETA, n_iter=options.iter, n_jobs=options.jobs, thin=5, init=small.samples_[-1], random_state=0)
