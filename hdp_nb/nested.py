@@ -783,9 +783,9 @@ def nested_predictive(counts, n_clusters, n_topics, conc_global, conc_local, eta
     n_vk = counts.n_vk.toarray()
     n_l, conc = n_vk.sum(axis=0), np.array([conc_global, conc_local])
     n_s = np.bincount(counts.cluster + 1, weights=n_l, minlength=C + 2)      # measure 0 is the global one, the last is nobody's
-    of = np.append(conc_global, np.full(C + 1, conc_local))
+    conc_s = np.append(conc_global, np.full(C + 1, conc_local))
     phi = ((n_vk.T + eta)*on[local])/(n_l + S[local]*eta)[:, None]
-    share = (n_l + conc[local]/n_topics)/(n_s + of)[counts.cluster + 1]
+    share = (n_l + conc[local]/n_topics)/(n_s + conc_s)[counts.cluster + 1]
     p = np.zeros((C + 2, len(q)))
     np.add.at(p, counts.cluster + 1, share[:, None]*phi)
     rest = 1 - np.bincount(counts.cluster + 1, weights=share, minlength=C + 2)
