@@ -8,6 +8,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.estimators import HDP, DPMixture
+from quickstart import check_quick_start
 
 rng = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 2], (50, 40, 30))
@@ -146,3 +147,7 @@ def test_bad_new_rows():
         quick(n_iter=10).fit(CLOUDS).score(CLOUDS[:, :1])
     with pytest.raises(ValueError, match="takes a saved DPMixture|pickled|damaged"):
         DPMixture.load(__file__)
+
+
+def test_quick_start(tmp_path, monkeypatch):
+    check_quick_start("DPMixture", tmp_path, monkeypatch)

@@ -20,6 +20,7 @@ from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
 from hdp_nb.estimators import HDP, LDA, load_model
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
+from quickstart import check_quick_start
 
 quick = partial(HDP, n_iter=8, thin=2, random_state=0)
 
@@ -388,3 +389,8 @@ def test_texts_are_told_where_to_go(X):
 def test_bad_parameters(bars, params, message):
     with pytest.raises(ValueError, match=message):
         quick(**params).fit(bars)
+
+
+@pytest.mark.parametrize("model", ["HDP", "LDA"])
+def test_quick_start(model, tmp_path, monkeypatch):
+    check_quick_start(model, tmp_path, monkeypatch)

@@ -16,6 +16,7 @@ from hdp_nb.estimators import HDPHMM
 from hdp_nb.hmm import (FiniteHMM, GroupedHMMSampler, HMMSampler, check_sequences, decode, forward_backward, hmm_emission, log_predictive, make_direct_sweep,
                         make_ffbs, mean_chain, mean_emissions, new_chain, new_scratch, predictive_rows, sample_chain, symbols)
 from naive_hmm import Gibbs, GroupedPosterior, Posterior, sampled
+from quickstart import check_quick_start
 
 # (sequences, symbols, eta, alpha, gamma, kappa)
 CASES = [
@@ -806,3 +807,7 @@ def test_estimator_bad_input():
     with pytest.raises(ValueError, match="not fitted"):
         HDPHMM().score(X)
     assert model.score_samples([0, 0], [1, 1])[0] == model.score_samples([0])[0] and model.score([-1, -1]) == pytest.approx(0)
+
+
+def test_quick_start(tmp_path, monkeypatch):
+    check_quick_start("HDPHMM", tmp_path, monkeypatch)

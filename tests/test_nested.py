@@ -20,6 +20,7 @@ from hdp_nb.evaluate import document_completion, left_to_right
 from hdp_nb.nested import (BOTH, GLOBAL, LOCAL, NestedSampler, NestedState, _draw_topics, _log_rest, _log_words, log_in_clusters, make_nested, memberships, nested_predictive,
                            slice_concentration, sweep_nested, term_variance, topic_proportions)
 from naive_nested import Gibbs, Model, Posterior, largest_error, sampled, summary
+from quickstart import check_quick_start
 
 TINY = {
     "full": Model([[0, 0, 1], [0, 2], [2, 1]], 3, 2, 2, 1.3, 0.7, 1.2, 0.4),
@@ -420,3 +421,8 @@ def test_loads_only_its_own(tmp_path):
     HNHDP(**quick).fit(corpus40).save(tmp_path/"m.npz")
     with pytest.raises(ValueError, match="NestedDP"):
         NestedDP.load(tmp_path/"m.npz")
+
+
+@pytest.mark.parametrize("model", ["NestedDP", "HNHDP"])
+def test_quick_start(model, tmp_path, monkeypatch):
+    check_quick_start(model, tmp_path, monkeypatch)

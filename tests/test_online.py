@@ -16,6 +16,7 @@ from hdp_nb.online import (OnlineOptions, _fit_birth, _fit_trial, apply_birth, a
                            split_gain, topic_terms, trial_share)
 from hdp_nb.variational import (VariationalState, distinct_words, doc_topics, e_step, fit_batch, first_state, global_bound, make_batch, predict_tokens, take,
                                 topic_factors, topic_statistics, update_beta)
+from quickstart import check_quick_start
 
 V, K = 25, 6
 PLAIN = OnlineOptions(split_merge=False)
@@ -499,3 +500,7 @@ class WholeOnline(OnlineHDP):
 @parametrize_with_checks([WholeOnline(n_topics=4, batch_size=20)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_quick_start(tmp_path, monkeypatch):
+    check_quick_start("OnlineHDP", tmp_path, monkeypatch)

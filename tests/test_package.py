@@ -1,4 +1,5 @@
 """The package as its users get it: metadata that agrees, a wheel that stands on its own, a light import."""
+import json
 import os
 import re
 import shutil
@@ -98,3 +99,10 @@ def test_public_names_are_at_the_top():
     assert not hasattr(hdp_nb, "no_such_name")
     modules = {path.stem for path in Path(hdp_nb.__file__).parent.glob("[!_]*.py")} - {"cli"}
     assert modules == {*hdp_nb._MODULES}
+
+
+def test_every_model_has_a_quick_start():
+    cells = json.loads((ROOT / "nbs" / "25_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
+    titles = re.findall(r"^## (\w+)$", "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"), re.MULTILINE)
+    assert sorted(titles) == sorted(name for name in hdp_nb.estimators.__all__ if name[0].isupper())
+    assert all(len(cell["source"]) <= 10 for cell in cells if cell["cell_type"] == "code")

@@ -22,6 +22,7 @@ from hdp_nb.tree import (TreeSampler, assign_in_tree, count_upward, draw_downwar
                          sweep_tree)
 from naive import Posterior, log_words
 from naive_tree import TreePosterior
+from quickstart import check_quick_start
 
 TOLERANCE = 0.015
 
@@ -530,3 +531,7 @@ def test_seeds_threads_and_checkpoints(bars, tmp_path):
 def test_documents_of_a_matrix_have_no_groups(bars):
     model = quick().fit(bars.to_matrix())
     assert model.levels_ == [] and model.nodes_ == [[]] and np.isfinite(model.score(bars))
+
+
+def test_quick_start(tmp_path, monkeypatch):
+    check_quick_start("TreeHDP", tmp_path, monkeypatch)

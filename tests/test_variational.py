@@ -12,6 +12,7 @@ from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.variational import (VariationalState, better, distinct_words, doc_topics, dot4, e_step, exp_digamma, fit_batch, first_state, global_bound, infer,
                                 make_batch, predict_tokens, take, topic_bound, topic_factors, topic_statistics, update_alpha, update_beta, update_eta,
                                 update_gamma)
+from quickstart import check_quick_start
 
 EXACT = dict(tol=1e-13, max_iter=3000, drop=0.0)
 
@@ -298,3 +299,7 @@ class WholeVariational(VariationalHDP):
 @parametrize_with_checks([WholeVariational(n_topics=4, max_iter=3)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
+
+
+def test_quick_start(tmp_path, monkeypatch):
+    check_quick_start("VariationalHDP", tmp_path, monkeypatch)
