@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from . import __version__
 from .chain import _check_int, _rng_from_dict, _rng_to_dict, load_npz, run_chains, save_npz
-from .corpus import Corpus, as_corpus, as_rng, _check_positive
+from .corpus import Corpus, as_corpus, as_rng, _check_number, _check_positive
 from .direct import DirectSampler, HybridSampler, LDASampler
 from .dp import DPMixtureSampler, check_gamma_prior, point_partition
 from .franchise import FranchiseSampler, TopicCounts, fold_in, predictive_topics, token_probabilities
@@ -1340,11 +1340,15 @@ class VariationalHDP(_VariationalTopics):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            A bad argument or bad counts, named in the message.
         """
         alpha_prior, gamma_prior = self._priors()
         _check_int("max_iter", self.max_iter, 1)
-        if not isinstance(self.tol, numbers.Real) or not self.tol >= 0:
-            raise ValueError(f"tol must be a number of at least 0, got {self.tol!r}")
+        _check_number("tol", self.tol, 0, above=False)
         corpus = self._corpus(X, reset=True)
         state = first_state(as_rng(self.random_state), corpus.n_words, self.n_topics, self.alpha, self.gamma, self.eta)
         state, found, self.trace_ = fit_batch(distinct_words(corpus), state, alpha_prior=alpha_prior, gamma_prior=gamma_prior, learn_eta=self.learn_eta,
@@ -1436,9 +1440,7 @@ class OnlineHDP(_VariationalTopics):
         for name in ("batch_size", "n_passes"):
             _check_int(name, getattr(self, name), 1)
         for name, low, high in (("tau", 0, math.inf), ("kappa", 0.5, 1)):
-            value = getattr(self, name)
-            if not isinstance(value, numbers.Real) or not low <= value <= high or not math.isfinite(value):
-                raise ValueError(f"{name} must be a number from {low} to {high}, got {value!r}")
+            _check_number(name, getattr(self, name), low, high, above=False)
         if self.n_docs is not None:
             _check_int("n_docs", self.n_docs, 1)
         return OnlineOptions(float(self.tau), float(self.kappa), alpha_prior, gamma_prior, bool(self.learn_eta), n_jobs=self.n_jobs,
@@ -1469,6 +1471,11 @@ class OnlineHDP(_VariationalTopics):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            A bad argument or bad counts, named in the message.
         """
         options, corpus, rng = self._options(), self._corpus(X, reset=True), as_rng(self.random_state)
         docs, (state, trace) = distinct_words(corpus), self._begin(rng, corpus)
@@ -1679,8 +1686,7 @@ class HDPHMM(_Sampled):
         if self.emission == "categorical":
             if self.prior is not None:
                 raise ValueError(f"prior must be None where emission is 'categorical', whose prior is eta; got {self.prior!r}")
-            if not (isinstance(self.eta, (int, float, np.number)) and 0 < self.eta < np.inf):
-                raise ValueError(f"eta must be a finite number above 0, got {self.eta!r}")
+            _check_positive(eta=self.eta)
             return {"n_symbols": self.n_symbols, "eta": self.eta}
         fam = likelihoods["normal_inverse_wishart" if self.emission == "normal" else self.emission]
         names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
