@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['write_shards', 'ShardedCorpus', 'Job', 'write_topics', 'read_topics', 'count_tokens', 'sweep_shard', 'score_shard',
-           'write_job', 'read_job', 'on_client', 'ShardState', 'ShardSampler', 'Phases', 'OnlineShardState',
-           'write_e_step', 'read_e_step', 'e_step_part', 'e_step_on', 'OnlineShardSampler', 'fit', 'topics_of']
+           'write_job', 'read_job', 'on_client', 'ShardState', 'pick_topics', 'ShardSampler', 'Phases',
+           'OnlineShardState', 'write_e_step', 'read_e_step', 'e_step_part', 'e_step_on', 'OnlineShardSampler', 'fit',
+           'topics_of']
 
 # %% ../nbs/31_distributed.ipynb #db40d30a
 import hashlib
@@ -29,7 +30,7 @@ from .direct import DirectState, draw_beta
 from .estimators import HDP, OnlineHDP, _ONLINE_TRACE
 from .franchise import TopicCounts, predictive_topics
 from .online import OnlineState, online_step, part_of
-from .parallel import (ParallelSampler, Plan, add_up_words, count_words, cut_up, draw_topics, gamma_table, in_turn, log_doc_blocks, new_work,
+from .parallel import (ParallelSampler, Plan, add_up_words, count_words, cut_up, draw_topics, find_topic, gamma_table, in_turn, log_doc_blocks, new_work,
                              side_by_side, sweep_documents)
 from .variational import Batch, Docs, EStep, aligned, distinct_words, e_step, take, _cuts
 
@@ -280,12 +281,21 @@ def on_client(client, call, read, path, parts):
         yield number[future.key], future.result()
         future.release()
 
-# %% ../nbs/31_distributed.ipynb #8014d664
+# %% ../nbs/31_distributed.ipynb #73e888c4
 class ShardState(NamedTuple):
     "A DirectState whose tokens are in files."
     base: DirectState    # z is empty
     label: np.ndarray    # topics have these numbers today: label[z] for the z in the files
     t: np.ndarray        # () sweeps so far, which names the files
+
+@njit(nogil=True)
+def pick_topics(x, u, below):
+    "For every token topic k of its word v with probability proportional to below[v, k] - below[v, k - 1]."
+    z = np.empty(x.shape[0], np.int32)
+    for i in range(x.shape[0]):
+        v, K = x[i], below.shape[1]
+        z[i] = find_topic(below, v, K, u[i]*below[v, K - 1]*(1.0 - 1e-15))
+    return z
 
 class ShardSampler(ParallelSampler):
     """The parallel sampler for a sharded corpus: `ParallelSampler`'s chain, to the last bit, whatever the shards, threads and workers.
@@ -331,8 +341,8 @@ class ShardSampler(ParallelSampler):
 
     def _first(self, rng, base):
         "Topics at random, as FranchiseSampler.init has them; a document's tokens of one topic share a table. Returns the topics' numbers."
-        c, n = self.corpus, self.n_first
-        n_vk, m_k = np.zeros((c.n_words, n), np.int32), np.zeros(n, np.int64)
+        c, n, m_k = self.corpus, self.n_first, np.zeros(self.n_first, np.int64)
+        n_vk = np.zeros((c.n_words, n), np.int32)
         for i, shard in enumerate(c):
             z = rng.integers(n, size=shard.n_tokens)
             write_topics(c, self.run, 0, i, z)
@@ -340,19 +350,23 @@ class ShardSampler(ParallelSampler):
             tables = np.unique(np.repeat(np.arange(shard.n_docs), shard.doc_lengths)*n + z)
             base.n_tables[c.first[i]:c.first[i + 1]] = np.bincount(tables//n, minlength=shard.n_docs)
             m_k += np.bincount(tables % n, minlength=n)
-        if isinstance(self.start, TopicCounts):                  # the first sweep's topics are drawn from these counts
-            n_vk, used = self.start.n_vk.toarray(), np.ones(n, bool)
-            for name, shape in zip(("alpha", "gamma", "eta"), self.prior[::2]):
-                getattr(base, name)[...] = getattr(self.start if shape > 0.0 else self, name)
-        else:
-            used = m_k > 0
+        used = m_k > 0
         K = int(used.sum())
         base.n_vk[:, :K], base.m_k[:K], base.n_k[:K], base.K[()] = n_vk[:, used], m_k[used], n_vk[:, used].sum(0), K
-        if isinstance(self.start, TopicCounts):
-            base.beta[:K + 1] = self.start.beta
-        else:
-            draw_beta(rng, base.beta, base.m_k, K, float(base.gamma))
+        draw_beta(rng, base.beta, base.m_k, K, float(base.gamma))
         return np.cumsum(used) - 1
+
+    def _first_of_counts(self, rng, base):
+        "Every token gets a topic that the counts have for its word. The first sweep's topics and weights are those of the counts."
+        c, start, n = self.corpus, self.start, self.n_first
+        below = np.cumsum(start.n_vk.toarray() + 0.01*start.beta[:n], axis=1)
+        for i, shard in enumerate(c):
+            write_topics(c, self.run, 0, i, pick_topics(shard.x, rng.random(shard.n_tokens), below))
+        n_vk = start.n_vk.toarray()
+        base.n_vk[:, :n], base.n_k[:n], base.beta[:n + 1], base.K[()] = n_vk, n_vk.sum(0), start.beta, n
+        for name, shape in zip(("alpha", "gamma", "eta"), self.prior[::2]):
+            getattr(base, name)[...] = getattr(start if shape > 0.0 else self, name)
+        return np.arange(n)
 
     def _clean(self, t):
         "Remove what belongs to sweeps before t."
@@ -363,7 +377,8 @@ class ShardSampler(ParallelSampler):
     def sweep(self, rng, state):
         "One sweep over all shards; (state, info for the trace)."
         self.run.mkdir(parents=True, exist_ok=True)
-        label = state.label if state.t else self._first(rng, state.base)
+        first = self._first_of_counts if isinstance(self.start, TopicCounts) else self._first
+        label = state.label if state.t else first(rng, state.base)
         self._clean(int(state.t))
         with ThreadPoolExecutor(self.n_threads) as pool:
             phases = Phases(self, pool, int(state.t), label)
@@ -491,18 +506,14 @@ class OnlineShardSampler:
 
 _MOVES = ("tried", "splits", "merges", "deletes")
 
-# %% ../nbs/31_distributed.ipynb #4f92c59d
-def _connect(client):
-    "A client, or None."
-    if client is None or hasattr(client, "map") and hasattr(client, "nthreads"):
-        return client
-    if not isinstance(client, str):
-        raise ValueError(f"client must be a dask.distributed.Client, the address of a scheduler, or None, got {client!r}")
+# %% ../nbs/31_distributed.ipynb #03757c65
+def _connect(address):
+    "A client of the scheduler there."
     try:
         from distributed import Client
     except ImportError as error:
         raise ImportError('client: workers elsewhere need dask.distributed: pip install "hdp_nb[dask]"') from error
-    return Client(client)
+    return Client(address)
 
 def fit(model, corpus, run, client=None, callback=None):
     """Fit a model to a sharded corpus, here or on the workers of a cluster. If `run` holds an unfinished fit, go on with it.
@@ -534,7 +545,12 @@ def fit(model, corpus, run, client=None, callback=None):
         `client` is an address and dask.distributed is not installed.
     """
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
-    run, client = Path(run), _connect(client)
+    if isinstance(client, str):
+        with _connect(client) as connected:
+            return fit(model, corpus, run, connected, callback)
+    if client is not None and not hasattr(client, "nthreads"):
+        raise ValueError(f"client must be a dask.distributed.Client, the address of a scheduler, or None, got {client!r}")
+    run = Path(run)
     online = isinstance(model, OnlineHDP)
     if not online and not (isinstance(model, HDP) and model.sampler == "parallel" and model.n_chains == 1 and model.split_merge == 0):
         raise ValueError(f'model must be an OnlineHDP or an HDP with sampler="parallel", one chain and no split-merge moves, got {model!r}')
