@@ -238,11 +238,24 @@ def _begin(sampler, rng, n_iter, burn_in, thin, state, checkpoint, resume):
     return chain, lambda: _save(checkpoint, chain, identity)
 
 
+@contextmanager
+def _bar(progress, n_iter, n_done):
+    "The progress bar of a chain: one of its own, or that of `run_chains`, which all chains move."
+    if isinstance(progress, tqdm):
+        with progress.get_lock():
+            progress.initial += n_done
+            progress.n += n_done
+        yield progress
+    else:
+        options = progress if isinstance(progress, dict) else {"disable": not progress}
+        with tqdm(total=n_iter, initial=n_done, unit="sweep", **options) as bar:
+            yield bar
+
+
 def _chain(stop, sampler, rng, n_iter, burn_in, thin, state, callback, progress, checkpoint, every, resume):
     "`run_chain` after its arguments were checked; ends early when `stop` is set."
     chain, save = _begin(sampler, rng, n_iter, burn_in, thin, state, checkpoint, resume)
-    options = progress if isinstance(progress, dict) else {"disable": not progress}
-    with tqdm(total=n_iter, initial=chain.n_done, unit="sweep", **options) as bar:
+    with _bar(progress, n_iter, chain.n_done) as bar:
         while chain.n_done < n_iter and not stop.is_set():
             try:
                 chain.state, info = sampler.sweep(chain.rng, chain.state)
@@ -255,8 +268,9 @@ def _chain(stop, sampler, rng, n_iter, burn_in, thin, state, callback, progress,
                     callback(chain.n_done - 1, chain.state)
             except KeyboardInterrupt:
                 stop.set()
-            bar.set_postfix({k: f"{v[-1]:.6g}" for k, v in list(chain.trace.items())[:3]}, refresh=False)
-            bar.update()
+            with bar.get_lock():
+                bar.set_postfix({k: f"{v[-1]:.6g}" for k, v in list(chain.trace.items())[:3]}, refresh=False)
+                bar.update()
             if chain.n_done % every == 0 or chain.n_done == n_iter or stop.is_set():
                 save()
     chain.interrupted = chain.n_done < n_iter
@@ -331,6 +345,7 @@ def run_chains(sampler, rng, n_chains, n_iter, *, n_jobs=None, burn_in=0, thin=1
         for every value.
     states : list of states to begin with, one per chain.
     callback : called by all chains, each from its own thread; or a list with one callable per chain.
+    progress : True for one progress bar over all sweeps of all chains.
     checkpoint : file name; "run.npz" stands for the files "run-0.npz", "run-1.npz", ...
     The others are those of `run_chain`.
 
@@ -344,13 +359,12 @@ def run_chains(sampler, rng, n_chains, n_iter, *, n_jobs=None, burn_in=0, thin=1
     n_chains = _check_int("n_chains", n_chains, 1)
     per_chain = lambda name, value: _per_chain(name, value, n_chains)
     files = [checkpoint and (p := Path(checkpoint)).with_name(f"{p.stem}-{i}{p.suffix}") for i in range(n_chains)]
-    bars = [dict(desc=f"chain {i}", position=i) if progress is True and n_chains > 1 else progress for i in range(n_chains)]
-    with _first_ctrl_c() as stop:
+    together = progress is True and n_chains > 1
+    with _first_ctrl_c() as stop, tqdm(total=n_chains*n_iter, unit="sweep", desc=f"{n_chains} chains", disable=not together) as bar:
         run = joblib.delayed(partial(_or_stop_all, stop, sampler))
         return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
-            run(child, n_iter, burn_in, thin, first, call, bar, file, checkpoint_every, resume)
-            for child, first, call, bar, file in zip(rng.spawn(n_chains), per_chain("states", states),
-                                                     per_chain("callback", callback), bars, files))
+            run(child, n_iter, burn_in, thin, first, call, bar if together else progress, file, checkpoint_every, resume)
+            for child, first, call, file in zip(rng.spawn(n_chains), per_chain("states", states), per_chain("callback", callback), files))
 
 # %% ../nbs/03_chain.ipynb #e6e331eb
 def joint_distribution_test(rng, prior_draw, data_draw, sweep, statistics, *, n_draws=1000, n_rounds=5):
