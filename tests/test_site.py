@@ -9,7 +9,7 @@ from urllib.parse import unquote, urljoin
 import pytest
 from notebooks import ROOT, notebooks
 
-PAGES = [path.stem for path in notebooks()]
+PAGES = [path.stem for path in notebooks()] + ["gallery"]
 SOURCE = "https://github.com/hdp-nb/hdp_nb"
 PROSE = """() => { const body = document.body.cloneNode(true);
     body.querySelectorAll("pre, code, script, .katex").forEach(node => node.remove()); return body.textContent; }"""
@@ -109,6 +109,31 @@ def test_every_search_hit_leads_somewhere(tab):
     index = tab.evaluate("INDEX.map(([url, , , anchor]) => `${url}#${anchor}`)")
     assert len(index) > len(PAGES)
     assert {link: why for link in index if (why := broken(link, tab.url))} == {}
+
+
+def test_gallery(tab, site):
+    """Every experiment with a picture is in it, and every card has what the paper says, what came out here, and a way to the cell."""
+    tab.goto((site / "gallery.html").as_uri())
+    shown = set()
+    for card in tab.locator(".card").all():
+        assert [item.locator("strong").first.inner_text() for item in card.locator("li").all()] == ["The paper", "Here"]
+        links = card.locator("a:has(img)").all()
+        assert links and all(link.locator("img").get_attribute("alt") for link in links)
+        shown |= {link.get_attribute("href").partition(".")[0] for link in links}
+    with_pictures = {path.stem for path in site.glob("9*.html") if 'class="picture"' in path.read_text(encoding="utf-8")}
+    assert shown == with_pictures != set()
+
+
+def test_a_picture_that_had_to_shrink_can_be_enlarged(tab, site):
+    tab.set_viewport_size({"width": 390, "height": 844})
+    tab.goto((site / "13_split_merge.html").as_uri())
+    picture = tab.locator(".picture img").last
+    narrow = picture.bounding_box()["width"]
+    assert narrow < 390
+    picture.click()
+    assert picture.bounding_box()["width"] > narrow * 2 and tab.evaluate("document.documentElement.scrollWidth") <= 390
+    picture.click()
+    assert picture.bounding_box()["width"] == narrow
 
 
 def test_dark_and_light(tab):

@@ -1,5 +1,6 @@
 """The tools around the notebooks, where no other test meets them."""
 import base64
+import re
 import subprocess
 import sys
 
@@ -46,3 +47,10 @@ def test_notebooks_come_in_reading_order():
 def test_run_says_what_it_can_do(arguments, code, says, tmp_path):
     done = subprocess.run([sys.executable, ROOT / "tools" / "run.py", *arguments], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == code and says in done.stdout + done.stderr
+
+
+def test_worked_examples_in_contributing():
+    """Each block of Python goes on from the one before; their assertions are the test."""
+    code = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(code) == 5
+    exec("\n".join(code), {"__name__": "contributing"})

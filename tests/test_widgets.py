@@ -127,40 +127,34 @@ def lab(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({name for name, _ in PLAYED}))
-def test_in_jupyterlab(name, lab, tmp_path):
-    """Run the notebook, drag the first slider of every widget, and look whether another picture comes."""
-    from playwright.sync_api import sync_playwright
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-    pictures = Path(os.environ.get("PICTURES", tmp_path))
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        page.goto(f"{lab}/lab/tree/{name}.ipynb")
-        page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
-        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached", timeout=60_000)
-        started = page.locator(".jp-InputArea-prompt").filter(has_text=re.compile(r"\[(\*|\d+)\]"))
-        for _ in range(20):                 # what is asked of a kernel that has just come up is sometimes lost
-            page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
-            page.locator("[data-command='runmenu:run-all']").click()
-            page.wait_for_timeout(3000)
-            if started.count():
-                break
-        n = sum(it == name for it, _ in PLAYED)
-        failed = page.locator("[data-mime-type='application/vnd.jupyter.error']")
-        page.locator(".widget-interact").nth(n - 1).or_(failed.first).first.wait_for(timeout=300_000)
-        assert failed.all_inner_texts() == [] and page.locator(".widget-interact").count() == n
-        for i, widget in enumerate(page.locator(".widget-interact").all()):
-            widget.scroll_into_view_if_needed()
-            handle, track, readout = (widget.locator(part).first for part in (".noUi-handle", ".noUi-base", ".widget-readout"))
-            before, value = widget.locator("img").get_attribute("src"), readout.inner_text()
-            widget.screenshot(path=pictures / f"{name}-{i}-before.png")
-            at, line = handle.bounding_box(), track.bounding_box()
-            page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
-            page.mouse.down()
-            page.mouse.move(line["x"] + 0.7 * line["width"], at["y"] + at["height"] / 2, steps=3)
-            page.mouse.up()
-            page.wait_for_function("([widget, src]) => (widget.querySelector('img') ?? {src}).src !== src", arg=[widget.element_handle(), before], timeout=30_000)
-            assert readout.inner_text() != value
-            page.wait_for_timeout(2000)         # several may have come on the way
-            widget.screenshot(path=pictures / f"{name}-{i}-after.png")
-        browser.close()
+def test_in_jupyterlab(name, lab, browser, tmp_path):
+    """Run the notebook, drag the first slider of every widget, and look whether another picture comes (PICTURES: a folder to keep them in)."""
+    pictures, n = Path(os.environ.get("PICTURES", tmp_path)), sum(name == it for it, _ in PLAYED)
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto(f"{lab}/lab/tree/{name}.ipynb")
+    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached", timeout=60_000)
+    done = page.locator(".jp-InputArea-prompt").filter(has_text=re.compile(r"\[\d+\]"))
+    for _ in range(10):                 # what is asked of a kernel that has just come up may be lost
+        page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
+        page.locator("[data-command='runmenu:run-all']").click()
+        page.wait_for_timeout(5000)
+        if done.count():
+            break
+    widgets, failed = page.locator(".widget-interact"), page.locator("[data-mime-type='application/vnd.jupyter.error']")
+    widgets.nth(n - 1).or_(failed.first).first.wait_for(timeout=300_000)
+    assert failed.all_inner_texts() == [] and widgets.count() == n
+    for i, widget in enumerate(widgets.all()):
+        widget.scroll_into_view_if_needed()
+        handle, track, readout = (widget.locator(part).first for part in (".noUi-handle", ".noUi-base", ".widget-readout"))
+        before, value = widget.locator("img").get_attribute("src"), readout.inner_text()
+        widget.screenshot(path=pictures / f"{name}-{i}-before.png")
+        at, line = handle.bounding_box(), track.bounding_box()
+        page.mouse.move(at["x"] + at["width"] / 2, at["y"] + at["height"] / 2)
+        page.mouse.down()
+        page.mouse.move(line["x"] + 0.7 * line["width"], at["y"] + at["height"] / 2, steps=3)
+        page.mouse.up()
+        page.wait_for_function("([widget, src]) => (widget.querySelector('img') ?? {src}).src !== src", arg=[widget.element_handle(), before], timeout=30_000)
+        assert readout.inner_text() != value
+        page.wait_for_timeout(2000)         # several may come on the way
+        widget.screenshot(path=pictures / f"{name}-{i}-after.png")
+    page.close()

@@ -29,7 +29,7 @@ sys.path.insert(0, str(HERE.parent))
 from notebooks import ROOT, directives, notebooks, read  # noqa: E402
 
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
-FLOORS = {"i": "", "0": "Ground", "1": "Models", "2": "Use", "3": "Scale", "9": "Experiments"}
+FLOORS = {"i": "", "0": "Ground", "1": "Models", "2": "Use", "3": "Scale", "9": "Experiments", "g": "Experiments"}
 
 
 def colour(code, language, _attributes=None):
@@ -67,12 +67,12 @@ def plain(html):
 
 
 class Page:
-    """One notebook on its way to HTML: its body, its headings, and what the search may find."""
+    """One notebook on its way to HTML: its body, its headings, what the search may find, and its pictures by heading."""
 
-    def __init__(self, path):
-        self.name, self.body, self.headings, self.index = path.stem, [], [], []
-        self.url, self.title, self.module = f"{path.stem}.html", path.stem, None
-        for cell in read(path).cells:
+    def __init__(self, name, cells):
+        self.name, self.body, self.headings, self.index, self.pictures = name, [], [], [], {}
+        self.url, self.title, self.module = f"{name}.html", name, None
+        for cell in cells:
             if cell.cell_type == "markdown":
                 self.add_markdown(cell.source)
             elif cell.cell_type == "code":
@@ -84,7 +84,7 @@ class Page:
         self.headings.append((level, heading, anchor))
         self.index.append([heading, anchor, words])
 
-    def add_markdown(self, source):
+    def add_markdown(self, source, kind="prose"):
         env = {}
         tokens = markdown.parse(source, env)
         for token, inline in zip(tokens, tokens[1:] + tokens[-1:]):
@@ -97,7 +97,7 @@ class Page:
             for child in token.children or []:
                 if child.type in ("text", "code_inline") and self.index:
                     self.index[-1][2] += " " + child.content
-        self.body.append(f'<div class="prose">{markdown.renderer.render(tokens, markdown.options, env)}</div>')
+        self.body.append(f'<div class="{kind}">{markdown.renderer.render(tokens, markdown.options, env)}</div>')
 
     def add_code(self, cell):
         found, code = directives(cell)
@@ -110,9 +110,11 @@ class Page:
         for output in cell.outputs:
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "image/png" in data:
-                picture = "".join(data["image/png"].split())
-                alt = found.get("fig-alt") or "Figure: " + plain(self.headings[-1][1] if self.headings else self.title)
-                self.body.append(f'<img class="out" alt="{escape(alt)}" src="data:image/png;base64,{picture}">')
+                picture = "data:image/png;base64," + "".join(data["image/png"].split())
+                _, heading, anchor = self.headings[-1] if self.headings else (1, self.title, "")
+                self.pictures.setdefault(anchor, []).append(picture)
+                alt = found.get("fig-alt") or "Figure: " + plain(heading)
+                self.body.append(f'<div class="picture"><img class="out" alt="{escape(alt)}" src="{picture}"></div>')
             elif "text/html" in data or "image/svg+xml" in data:
                 self.body.append(f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>')
             else:
@@ -171,6 +173,21 @@ def docstring(doc):
     return "".join(parts)
 
 
+def gallery(pages):
+    """The page made of gallery.md: there, an image is the n-th picture under a heading of a notebook, `![alt](notebook.ipynb#heading "n")`."""
+    pictures = {(page.name, anchor): found for page in pages for anchor, found in page.pictures.items()}
+
+    def picture(image):
+        alt, name, anchor, n = image.groups(default="1")
+        return (f'<a href="{name}.html#{anchor}"><img class="out" alt="{escape(alt)}" src="{pictures[name, anchor][int(n) - 1]}"></a>')
+
+    page = Page("gallery", ())
+    source = re.sub(r'!\[(.*?)\]\((\w+)\.ipynb#([\w-]+)(?: "(\d)")?\)', picture, (HERE / "gallery.md").read_text(encoding="utf-8"))
+    for part in re.split(r"\n(?=##)", source):
+        page.add_markdown(part, "prose card" if part.startswith("###") else "prose")
+    return page
+
+
 def sidebar(pages, current):
     parts, floor = [], None
     for page in pages:
@@ -187,7 +204,8 @@ def turn(page, text):
 
 
 def build(out):
-    pages = [Page(path) for path in notebooks()]
+    pages = [Page(path.stem, read(path).cells) for path in notebooks()]
+    pages.append(gallery(pages))
     template = Template((HERE / "page.html").read_text(encoding="utf-8"))
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(HERE / "katex", out / "katex")

@@ -11,6 +11,18 @@ function setMath(where) {
 }
 setMath(document);
 
+// A picture that had to shrink, as on a phone, goes to its own size and back at a tap; then it scrolls sideways.
+for (const img of document.querySelectorAll(".picture img")) {
+  const measure = () => img.classList.toggle("small", !img.classList.contains("large") && img.naturalWidth > img.width);
+  img.onload = measure;
+  img.onclick = () => {
+    if (img.classList.contains("small") || img.classList.contains("large")) img.classList.toggle("large");
+    measure();
+  };
+  addEventListener("resize", measure);
+  measure();
+}
+
 byId("theme").onclick = () =>
   localStorage.setItem("theme", root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark");
 byId("menu").onclick = event =>
