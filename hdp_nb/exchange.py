@@ -88,6 +88,8 @@ def write_topics(model, path):
     kind, phi, shares = Path(path).suffix, model.components_.tolist(), model.topic_shares_.tolist()
     if kind not in (".csv", ".json"):
         raise ValueError(f"path must end in .csv or .json, got {str(path)!r}")
+    if kind == ".csv" and "" in (model.vocabulary_ or ()):
+        raise ValueError("vocabulary must not hold the empty word to be written as a table, where it stands for the shares; .json takes it")
     out = io.StringIO(newline="")
     if kind == ".json":
         topics = [{"topic": k, "share": share, "probabilities": row} for k, (share, row) in enumerate(zip(shares, phi))]
