@@ -33,7 +33,7 @@ from .hmm import (GroupedHMMSampler, HMMSampler, StateCounts, SymbolPrior, check
                         log_predictive, mean_chain, mean_emissions, sample_chain, take_sequences)
 from .likelihood import likelihoods
 from .nested import NestedCounts, NestedSampler, log_in_clusters, memberships, nested_predictive, topic_proportions
-from .online import OnlineOptions, OnlineState, first_online_state, online_step
+from .online import OnlineOptions, OnlineState, first_online_state, online_step, settling
 from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
 from .tree import TreeSampler, find_nodes
 from .variational import VariationalState, distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take
@@ -1484,7 +1484,7 @@ class OnlineHDP(_VariationalTopics):
         with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
             try:
                 for i, rows in enumerate(order):
-                    now = options._replace(trials=0) if i >= .75*total else options      # topics settle before the end
+                    now = settling(options) if i >= .75*total else options
                     state = self._learn(rng, state, trace, take(docs, np.sort(rows)), corpus.n_docs, now)
                     if callback is not None and trace["n_topics"]:
                         callback(len(trace["n_topics"]) - 1, state)

@@ -13,7 +13,7 @@ from hdp_nb.estimators import OnlineHDP
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.online import (OnlineOptions, _fit_birth, _fit_trial, apply_birth, apply_splits, birth_gain, child_topics, completion, delete_change,
                            first_online_state, fit_birth, fit_trials, hold_out, judge_trials, merge_candidates, merge_change, no_worse, online_step, prune,
-                           split_gain, topic_terms, trial_share)
+                           settling, split_gain, topic_terms, trial_share)
 from hdp_nb.variational import (VariationalState, distinct_words, doc_topics, e_step, fit_batch, first_state, global_bound, make_batch, predict_tokens, take,
                                 topic_factors, topic_statistics, update_beta)
 from quickstart import check_quick_start
@@ -253,7 +253,7 @@ def test_no_trials_no_new_topics(s):
     state, info = online_step(rng, state, s.docs, 120, OnlineOptions())
     assert len(state.trial) and state.taken.shape == (V, K) and info["births"] == info["splits"] == 0      # proposed, to be judged by the next
     for t in range(4):
-        state, info = online_step(rng, state, s.docs, 120, OnlineOptions(trials=0))
+        state, info = online_step(rng, state, s.docs, 120, settling(OnlineOptions()))
         assert state.taken.shape == (V, 0) and not len(state.trial)
         assert info["tried"] > 0 if t == 0 else info["tried"] == info["splits"] == info["births"] == 0
 
@@ -364,6 +364,7 @@ def test_online_hdp(bars):
     assert all(len(values) == 60 for values in model.trace_.values()) and model.trace_["n_topics"][-1] == n
     assert model.trace_["n_topics"][-1] == 4 + sum(model.trace_["splits"]) + sum(model.trace_["births"]) - sum(model.trace_["merges"]) - sum(model.trace_["deletes"])
     assert (model.trace_["splits"] <= model.trace_["tried"]).all() and model.trace_["splits"].sum() > 0
+    assert not model.trace_["tried"][46:].any() and model.trace_["tried"][30:45].any()          # nothing new in the last quarter of 60
     score = document_completion(model, truth.test, random_state=0)
     assert score > document_completion(Unigram().fit(corpus), truth.test, random_state=0) + 0.3
     observed, heldout = truth.test.split_tokens(0.2, np.random.default_rng(0))
