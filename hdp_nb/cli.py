@@ -432,7 +432,8 @@ td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); ver
 .bar { display: block; height: .5rem; min-width: 1px; border-radius: .15rem; background: var(--blue) } .bars { width: 16% }
 code, .said { overflow-wrap: anywhere }
 details { border-bottom: 1px solid var(--line); padding: .3rem 0 } summary { cursor: pointer; padding: .2rem 0 } details p { margin: .6rem 0 .6rem 1.2rem }
-@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } .bars { display: none } td, th { padding-right: .5rem } }
+@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } .cards div { flex-basis: 6.5rem } .bars { display: none }
+  td, th { padding-right: .5rem } figure { overflow-x: auto } img { max-width: none; width: 42rem } figcaption { position: sticky; left: 0 } }
 """
 
 
@@ -450,7 +451,7 @@ def _topic_table(topics):
              (f"<span class='bar' style='width: {100*topic['share']/top:.1f}%'></span>", "bars"), html.escape(" ".join(topic["words"]))]
             for topic in topics if topic["share"] >= _TINY]
     tail = _tail(topics)
-    return _table([("topic", "number"), ("share", "number"), "", "most probable words"], rows) + (f"<p class='soft'>{tail}</p>" if tail else "")
+    return _table([("topic", "number"), ("share", "number"), ("", "bars"), "most probable words"], rows) + (f"<p class='soft'>{tail}</p>" if tail else "")
 
 # %% ../nbs/24_cli.ipynb #95248fd6
 def _node_table(folder, topics):
