@@ -71,7 +71,7 @@ def _bar(ax, y, pieces):
     start = np.cumsum(pieces) - pieces
     ax.barh(y, pieces, left=start, height=0.7, color=[_color(k) for k in range(len(pieces))], edgecolor="w", linewidth=0.5)
 
-
+# %% ../nbs/23_widgets.ipynb #77ac6b4c
 def draw_sticks(alpha=3.0, n=100, seed=0, fig=None):
     """A stick and an urn of one concentration.
 
@@ -111,7 +111,7 @@ def draw_sticks(alpha=3.0, n=100, seed=0, fig=None):
         _tidy(ax)
     return fig
 
-
+# %% ../nbs/23_widgets.ipynb #1d2d4595
 def play_sticks(alpha=3.0, n=100, seed=0):
     """`draw_sticks` under sliders for its concentration, its number of draws and its seed (in Jupyter).
 
@@ -214,7 +214,7 @@ def _circle(x, y, color):
     from matplotlib.patches import Circle
     return Circle((x, y), 0.38, color=color)
 
-
+# %% ../nbs/23_widgets.ipynb #639d21e2
 def draw_seating(seats, step=None, gamma=2.0, fig=None):
     """A franchise after its first customers.
 
@@ -232,7 +232,7 @@ def draw_seating(seats, step=None, gamma=2.0, fig=None):
     matplotlib.figure.Figure
     """
     now = seats[:step]
-    J, T, K = (max((seat[i] for seat in seats), default=0) + 1 for i in range(3))     # room for all, so that nothing moves later
+    J, T, K = (max((seat[i] for seat in seats), default=0) + 1 for i in range(3))
     fig = _figure(fig, 9, 1 + 0.85 * J)
     left, right = fig.subplots(1, 2, width_ratios=[2.2, 1])
     _draw_restaurants(left, now)
@@ -249,7 +249,7 @@ def draw_seating(seats, step=None, gamma=2.0, fig=None):
     fig.suptitle(f"{len(now)} of {len(seats)}; " + (_say(now[-1]) if now else "nobody is there yet"), fontsize=10)
     return fig
 
-
+# %% ../nbs/23_widgets.ipynb #285538bb
 def play_seating(lengths=(12, 12, 12), alpha=1.5, gamma=2.0, seed=10):
     """`draw_seating` under sliders for the customers, both concentrations and the seed (in Jupyter).
 
@@ -344,7 +344,7 @@ def draw_topics(sweeps, sweep=None, fig=None):
     _tidy(ax)
     return fig
 
-
+# %% ../nbs/23_widgets.ipynb #69c04c0f
 def play_topics(sweeps):
     """`draw_topics` under a slider for the sweep (in Jupyter).
 
