@@ -161,7 +161,8 @@ class ShardedCorpus:
         if found != said:
             raise ValueError(f"{self._path(i)}: takes the shard that was written, of {said[0]} documents and {said[1]} tokens (check sum {said[2]}), "
                              f"got {found[0]} and {found[1]} (check sum {found[2]})")
-        return Corpus(part.x, part.offsets, self.vocab, n_words=self.n_words)
+        part.vocab, part.n_words = self.vocab, self.n_words          # checked when it was written
+        return part
 
     @cached_property
     def plan(self):
