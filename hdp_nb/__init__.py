@@ -1,6 +1,7 @@
 """Hierarchical Dirichlet processes, derived and compiled."""
 __version__ = "0.1.0"
 
+import os
 from importlib import import_module
 
 # What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs nothing.
@@ -24,3 +25,47 @@ def __getattr__(name):
 
 def __dir__():
     return sorted([*globals(), *_HOME, *_MODULES])
+
+
+def _keep_kernels(folder):
+    """Let compiled kernels be kept in a folder, so that they are compiled once on a machine and not once in every process.
+
+    numba notices a change of a function's own file, not of the functions that it calls in other files.
+    So they lie in a folder named by the content of the whole package.  Kernels made inside of functions are compiled anew.
+    """
+    import sys
+    from hashlib import sha256
+    from importlib.machinery import PathFinder, SourceFileLoader
+    from pathlib import Path
+
+    content = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+    folder = os.path.join(os.path.abspath(os.path.expanduser(folder)), content[:16])
+    os.makedirs(folder, exist_ok=True)
+
+    class Loader(SourceFileLoader):
+        def exec_module(self, module):
+            super().exec_module(module)
+            kernels = [f for f in vars(module).values() if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__]
+            if kernels:
+                from numba import config
+                before, config.CACHE_DIR = config.CACHE_DIR, folder
+                for kernel in kernels:
+                    if not kernel.py_func.__closure__:
+                        kernel.enable_caching()
+                config.CACHE_DIR = before
+
+    class Finder:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            if not name.startswith(__name__ + "."):
+                return None
+            spec = PathFinder.find_spec(name, path, target)
+            if spec is not None and type(spec.loader) is SourceFileLoader:
+                spec.loader = Loader(spec.loader.name, spec.loader.path)
+            return spec
+
+    sys.meta_path.insert(0, Finder)
+
+
+if os.environ.get("HDP_NB_CACHE"):
+    _keep_kernels(os.environ["HDP_NB_CACHE"])

@@ -2,18 +2,29 @@
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Half of all the work would be compiling the same kernels in every process again.
+KERNELS = Path(os.environ.setdefault("HDP_NB_CACHE", str(Path(__file__).parent.parent / ".numba_cache")))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 # No deadline: the first example pays for numba's compiling.  In CI always the same examples.
 hypothesis.settings.register_profile("local", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+def pytest_configure(config):
+    "Kernels of versions of long ago go."
+    if not hasattr(config, "workerinput") and KERNELS.is_dir():
+        for version in KERNELS.iterdir():
+            if time.time() - version.stat().st_mtime > 86_400:
+                shutil.rmtree(version, ignore_errors=True)
 
 
 def pytest_addoption(parser):

@@ -62,6 +62,19 @@ def test_importing_needs_no_tool_and_no_pictures():
     assert found.strip() == "set()"
 
 
+def test_kernels_are_kept_where_told(tmp_path):
+    "Compiled once; anew when any module of the package has changed; not at all unless asked to."
+    code = ("import numpy as np; from hdp_nb.special import antoniak; antoniak(np.random.default_rng(0), 5, 1.0); "
+            "print(antoniak.stats.cache_path is not None, sum(antoniak.stats.cache_hits.values()))")
+    shutil.copytree(ROOT / "hdp_nb", tmp_path / "hdp_nb", ignore=shutil.ignore_patterns("data", "__pycache__"))
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HDP_NB_CACHE": str(tmp_path / "kernels")}
+    assert [run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() for _ in range(2)] == [["True", "0"], ["True", "1"]]
+    with (tmp_path / "hdp_nb" / "tree.py").open("a") as other:
+        other.write("# changed\n")
+    assert run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() == ["True", "0"] and len(list((tmp_path / "kernels").iterdir())) == 2
+    assert run(sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": ""}, cwd=tmp_path).split() == ["False", "0"]
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """hdp_nb from its wheel, which is built from its source archive, in a folder far from the repository."""

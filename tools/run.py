@@ -108,6 +108,8 @@ def main():
     set_up(dev=sys.argv[1] != "demo")
     # Ctrl-C is the child's to answer: it may have results to save. (A handler of ours is not inherited.)
     signal.signal(signal.SIGINT, lambda *_: None)
+    # Compiled kernels are kept: the second demo begins at once, and the processes of the tests share theirs.
+    os.environ.setdefault("HDP_NB_CACHE", str(ROOT / ".numba_cache"))
     status = subprocess.call(todo, cwd=str(ROOT))
     return status if status >= 0 else 128 - status
 
