@@ -564,6 +564,8 @@ def fit(model, corpus, run, client=None, callback=None):
 def _fit_online(model, corpus, run, client, options):
     sampler, rng, n = OnlineShardSampler(model, corpus, run, client), as_rng(model.random_state), model.n_passes*corpus.n_shards
     chain = run_chain(sampler, rng, n, burn_in=n, **options)
+    if not chain.n_done:                         # Ctrl-C came before anything was learned
+        raise KeyboardInterrupt
     return model._end(chain.rng, chain.state.base, chain.trace)
 
 def _fit_sampled(model, corpus, run, client, options):
@@ -572,6 +574,8 @@ def _fit_sampled(model, corpus, run, client, options):
     sampler = ShardSampler(corpus, run, model.eta, model.alpha, model.gamma, model.alpha_prior, model.gamma_prior, model.init, model.eta_prior,
                            model.alpha_per_document, n_threads=effective_n_jobs(model.n_jobs), client=client)
     chain = run_chain(sampler, as_rng(model.random_state).spawn(1)[0], n_iter, burn_in=model.burn_in_, thin=model.thin, **options)
+    if not chain.n_done:
+        raise KeyboardInterrupt
     counts, base = sampler.snapshot(chain.state), chain.state.base
     K, last_is_kept = int(base.K), chain.samples and (chain.n_done - 1 - model.burn_in_) % model.thin == 0
     model.samples_ = chain.samples + [counts]*(not last_is_kept)
