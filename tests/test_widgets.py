@@ -1,6 +1,5 @@
 """widgets: what is drawn follows from the numbers, sliders change the picture, and all of it in a real JupyterLab."""
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -105,7 +104,7 @@ def lab(tmp_path_factory):
     # The server picks a free port and tells it in a file of its runtime folder.
     env = {**os.environ, "JUPYTER_RUNTIME_DIR": str(root / "runtime"), "JUPYTER_CONFIG_DIR": str(root / "config"), "JUPYTERLAB_SETTINGS_DIR": str(root / "settings")}
     env.pop("MPLBACKEND", None)
-    server = subprocess.Popen([sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", "--ServerApp.ip=127.0.0.1",
+    server = subprocess.Popen([sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser", "--port=0", "--ServerApp.ip=127.0.0.1",
                                "--IdentityProvider.token=", f"--ServerApp.root_dir={root}"], env=env, stdout=log, stderr=log)
     try:
         address = None
@@ -132,19 +131,18 @@ def test_in_jupyterlab(name, lab, browser, tmp_path):
     pictures, n = Path(os.environ.get("PICTURES", tmp_path)), sum(name == it for it, _ in PLAYED)
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(f"{lab}/lab/tree/{name}.ipynb")
-    page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for(state="attached", timeout=60_000)
-    done = page.locator(".jp-InputArea-prompt").filter(has_text=re.compile(r"\[\d+\]"))
-    for _ in range(10):                 # what is asked of a kernel that has just come up may be lost
-        page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
-        page.locator("[data-command='runmenu:run-all']").click()
-        page.wait_for_timeout(5000)
-        if done.count():
-            break
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    page.evaluate("""async () => {
+        const session = jupyterapp.shell.currentWidget.sessionContext;
+        await session.ready;
+        await session.session.kernel.info;
+        await Promise.race([jupyterapp.commands.execute("notebook:run-all-cells"), new Promise(done => setTimeout(done, 400_000))]);
+    }""")
     widgets, failed = page.locator(".widget-interact"), page.locator("[data-mime-type='application/vnd.jupyter.error']")
-    widgets.nth(n - 1).or_(failed.first).first.wait_for(timeout=300_000)
     assert failed.all_inner_texts() == [] and widgets.count() == n
     for i, widget in enumerate(widgets.all()):
         widget.scroll_into_view_if_needed()
+        page.wait_for_timeout(1000)
         handle, track, readout = (widget.locator(part).first for part in (".noUi-handle", ".noUi-base", ".widget-readout"))
         before, value = widget.locator("img").get_attribute("src"), readout.inner_text()
         widget.screenshot(path=pictures / f"{name}-{i}-before.png")
