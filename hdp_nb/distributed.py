@@ -416,7 +416,7 @@ class Phases:
         job, shards = Job(sampler.corpus, sampler.run, self.t, self.label, seed, L, state, work), range(sampler.corpus.n_shards)
         if sampler.client is None:
             return zip(shards, self.pool.map(partial(call, job), shards))
-        path = sampler.run/f"job-{self.t:06d}-{call.__name__}.npz"
+        path = sampler.run/f"job-{self.t:06d}-{uuid4().hex}-{call.__name__}.npz"          # a name that no worker has seen in an earlier run
         write_job(path, job, topics)
         return on_client(sampler.client, call, read_job, path, shards)
 

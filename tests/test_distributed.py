@@ -1,6 +1,7 @@
 """Sharded corpora: the chain of the parallel sampler to the last bit, by threads and by workers, one of which dies; killed runs; online inference; bad input."""
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 from types import SimpleNamespace
@@ -99,7 +100,10 @@ def test_begun_with_topics(tmp_path, shards, whole):
 
 def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkeypatch):
     "By somebody else, who has but the job's file, and while its first result is already there."
+    paths = []
+
     def twice(client, call, read, path, parts):
+        paths.append(path)
         for part in parts:
             results = []
             for read_again in (read, read.__wrapped__):
@@ -111,6 +115,8 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
     monkeypatch.setattr(distributed, "on_client", twice)
     client = SimpleNamespace(map=None, nthreads=None)
     assert same(fit(HDP(**MODEL), shards, tmp_path/"run", client), whole)
+    shutil.rmtree(tmp_path/"run")                                              # a worker may remember jobs: no two have the same name
+    assert same(fit(HDP(**MODEL), shards, tmp_path/"run", client), whole) and len(set(paths)) == len(paths) == 4*MODEL["n_iter"]
     tiny = MODEL | dict(eta=1e-6, eta_prior=None, init=3, gamma=20.0)          # topics whose gamma variates are all 0
     assert same(fit(HDP(**tiny), shards, tmp_path/"tiny", client), HDP(**tiny).fit(CORPUS))
 
