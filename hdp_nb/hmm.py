@@ -1095,6 +1095,7 @@ def _check_lengths(lengths, n):
         raise ValueError(f"lengths must be whole numbers of at least 0 that sum to the {n} rows of X, got {lengths!r}")
     return out.astype(np.int64)
 
+# %% ../nbs/18_hmm.ipynb #11f25612
 def check_sequences(X, lengths, emission, prior, n_symbols=None, eta=0.5, **hyper):
     """Observations as the kernels take them, and the prior of the emissions.
 
@@ -1315,6 +1316,7 @@ def forward_backward(p0, p, pt, f, offsets, a, b):
                 f[t, k] *= b[t, k]
     return total
 
+# %% ../nbs/18_hmm.ipynb #2130ba86
 @njit(nogil=True)
 def forward_table(p0, p, f, offsets, out):
     "log p of every sequence from likelihoods f (N, S), S a multiple of 4; -inf where a symbol is impossible."
@@ -1425,6 +1427,7 @@ def log_predictive(emission, prior, samples, sequences):
         forward(prior, sample_stats(emission, prior, sample), len(p0), _pad(p0, S), _pad(p, (S, S)), *sequences, row)
     return logsumexp(out, axis=0) - math.log(len(out))
 
+# %% ../nbs/18_hmm.ipynb #27629eec
 def mean_chain(sample):
     "Posterior mean transitions between the states in use alone: startprob (K,), transmat (K, K); rows sum to 1."
     p0, p = predictive_rows(sample)

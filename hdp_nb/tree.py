@@ -256,6 +256,7 @@ def group_paths(corpus, levels):
         paths.append(labels[:depth])
     return paths
 
+# %% ../nbs/14_tree.ipynb #d1ed73d3
 def plant_tree(paths, groups=()):
     """The tree that has these paths from the root, in depth-first order; siblings in the order in which they come.
 

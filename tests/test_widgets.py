@@ -130,7 +130,7 @@ def test_in_jupyterlab(name, lab, browser, tmp_path):
     """Run the notebook, drag the first slider of every widget, and look whether another picture comes (PICTURES: a folder to keep them in)."""
     pictures, n = Path(os.environ.get("PICTURES", tmp_path)), sum(name == it for it, _ in PLAYED)
     page = browser.new_page(viewport={"width": 1400, "height": 900})
-    page.goto(f"{lab}/lab/tree/{name}.ipynb")
+    page.goto(f"{lab}/lab/workspaces/{name}/tree/{name}.ipynb")         # a workspace of its own: else the last test's notebook comes back
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
     page.evaluate("""async () => {
         const session = jupyterapp.shell.currentWidget.sessionContext;
