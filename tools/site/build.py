@@ -107,8 +107,10 @@ class Page:
         if code and found.get("echo") != "false":
             kind = "code exported" if "export" in found else "code"
             self.body.append(f'<pre class="{kind}">{colour(code, "python")}</pre>')
+        before = None
         for output in cell.outputs:
             data = output.get("data", {"text/plain": output.get("text", "")})
+            before, goes_on = output.output_type, before == output.output_type == "stream"
             if "image/png" in data:
                 picture = "data:image/png;base64," + "".join(data["image/png"].split())
                 _, heading, anchor = self.headings[-1] if self.headings else (1, self.title, "")
@@ -118,7 +120,8 @@ class Page:
             elif "text/html" in data or "image/svg+xml" in data:
                 self.body.append(f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>')
             else:
-                self.body.append(f'<pre class="out">{escape(data["text/plain"])}</pre>')
+                start = self.body.pop().removesuffix("</pre>") if goes_on else '<pre class="out">'
+                self.body.append(f'{start}{escape(data["text/plain"])}</pre>')
 
     def add_api(self, module):
         public = [(name, getattr(module, name)) for name in module.__all__]
