@@ -151,7 +151,7 @@ def fit_trials(rng, state, batch, E, found, topics, options):
             lam_k = np.ascontiguousarray(state.lam[batch.vocab, k])
             rest = state.lam[:, k].sum() - lam_k.sum() - (V - len(lam_k))*eta
             _fit_trial(docs.offsets, batch.rows, docs.counts, found.active, found.n_active, found.n_jk, found.e_jk, found.norm, E, k, lam_k, eta, rest, V,
-                       float(state.alpha)*state.beta[k], 0.5, options.smooth, 0.01, options.rounds, 3, A, B, *room)
+                       float(state.alpha)*state.beta[k], 0.5, options.smooth, 0.01, options.rounds, 5, A, B, *room)
             child[i][:, batch.vocab] = A, B
     in_threads(options.n_jobs, part, np.ones(len(tried)))
     return tried, child
