@@ -524,7 +524,8 @@ def fit(model, corpus, run, client=None, callback=None):
     model : HDP(sampler="parallel") or OnlineHDP
         Of an HDP `n_chains` must be 1, `split_merge` 0, and `init` a number of topics (then the result is that of `fit` with the same corpus in one
         piece), or kept counts such as `small.samples_[-1]` of a model fitted to one shard: to begin with its topics saves many sweeps.
-        An OnlineHDP takes the shards in random order, each in minibatches of `batch_size` of its documents; its `trace_` has one value per shard.
+        An OnlineHDP takes the shards in random order, each in minibatches of about `batch_size` of its documents; its `trace_` has one value per
+        shard. Minibatches count alike, so shards should not be much smaller than one.
     corpus : ShardedCorpus or folder of one
     run : str or Path
         Folder for the checkpoint, after every sweep or shard, and the topics of the tokens. Workers must see it, and the corpus's, by the same names.
