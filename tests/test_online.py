@@ -329,9 +329,9 @@ def test_ten_bars_from_any_number_of_topics(n_topics):
     corpus, truth = make_bars(n_docs=600, doc_len=80, grid=5, concentration=2.0, random_state=3)
     docs, rng = distinct_words(corpus), np.random.default_rng(n_topics)
     state = first_online_state(rng, V, n_topics, 1.0, 1.0, 0.5)
-    for _ in range(30):
+    for turn in range(30):
         for rows in rng.permutation(600).reshape(-1, 150):
-            state, info = online_step(rng, state, take(docs, rows), 600, OnlineOptions())
+            state, info = online_step(rng, state, take(docs, rows), 600, settling(OnlineOptions()) if turn >= 23 else OnlineOptions())
     assert info["n_topics"] == 10
     assert abs(np.sort((state.lam/state.lam.sum(0)).T @ truth.phi.T, axis=1)[:, -1] - 0.2).max() < 0.04      # every topic is one bar
 
