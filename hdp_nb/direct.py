@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from .dp import resample_concentration
-from .franchise import (FranchiseSampler, FranchiseState, Scratch, _find_table, _resize, _serve_tables, document_alpha, log_likelihood,
+from .franchise import (FranchiseSampler, FranchiseState, Scratch, _find_table, _last_possible, _resize, _serve_tables, document_alpha, log_likelihood,
                               new_scratch, number_dishes, number_topics, resample_alpha, resample_eta, resample_hyperparameters, seat_by_topic, unseated)
 from .lanes import count_32_sums_below, count_below, count_sums_below, weigh, weigh_up
 from .special import antoniak, log_rising
@@ -96,14 +96,6 @@ def _find(weights, sums, side, capacity, u, k1, d1, k2, d2, k3, d3):
     start = _BLOCK*b
     u -= sums[first + b] + (k1 < start)*d1 + (k2 < start)*d2 + (k3 < start)*d3
     return start + count_below(weights, side*capacity + start, u, k1 - start, d1, k2 - start, d2, k3 - start, d3)
-
-@njit(nogil=True)
-def _last_possible(coef):
-    "Rounding may leave u a hair too large."
-    for k in range(coef.shape[0] - 1, -1, -1):
-        if coef[k] > 0.0:
-            return k
-    return 0
 
 # %% ../nbs/12_direct.ipynb #7da15059
 @njit(nogil=True)
