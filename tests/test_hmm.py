@@ -239,7 +239,7 @@ def other_emissions():
 def test_same_chain_compiled_or_not():
     script = "from test_hmm import *; print(*short_runs()); other_emissions()"
     plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False,
-                           cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+                           cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     assert plain.returncode == 0, plain.stderr
     np.testing.assert_allclose([float(v) for v in plain.stdout.split()], short_runs(), rtol=1e-6)
 
