@@ -368,7 +368,6 @@ def _print_fit(summary, topics):
 # %% ../nbs/24_cli.ipynb #36e328fe
 def _match(corpus, model):
     "`corpus` over the vocabulary of `model`, and what there is to say about it."
-    import numpy as np
     from hdp_nb.corpus import Corpus
     V = model.n_features_in_
     if corpus.vocab is None or model.vocabulary_ is None:
@@ -376,13 +375,11 @@ def _match(corpus, model):
             raise ValueError(f"CORPUS takes a vocabulary, or word ids below {V} as the model in DIR has them, "
                              f"got {corpus.n_words} words without names to match them by")
         return Corpus(corpus.x, corpus.offsets, None, corpus.groups, n_words=V), "Words are matched by their ids: the corpus or the model has no vocabulary"
-    ids = {word: v for v, word in enumerate(model.vocabulary_)}
-    x = np.array([ids.get(word, -1) for word in corpus.vocab], np.int64)[corpus.x]
-    known = x >= 0
-    if not known.any():
+    known = corpus.over(model.vocabulary_)
+    if not known.n_tokens:
         raise ValueError(f"CORPUS takes documents with words that the model knows, got none of its {V:,} in {corpus.n_tokens:,} tokens")
-    note = f"{(~known).sum():,} of {len(known):,} tokens are words that the model doesn't know; they are left out"
-    return Corpus(x[known], np.append(0, np.cumsum(known))[corpus.offsets], model.vocabulary_, corpus.groups), "" if known.all() else note
+    n_left = corpus.n_tokens - known.n_tokens
+    return known, f"{n_left:,} of {corpus.n_tokens:,} tokens are words that the model doesn't know; they are left out" if n_left else ""
 
 # %% ../nbs/24_cli.ipynb #85f6bc65
 def _model(folder):

@@ -312,6 +312,24 @@ class Corpus:
         bow = [list(zip(ids[a:b], counts[a:b])) for a, b in itertools.pairwise(X.indptr)]
         return bow, None if self.vocab is None else dict(enumerate(self.vocab))
 
+    def over(self, vocab):
+        """The same documents over another vocabulary, such as that of a fitted model: `corpus.over(model.vocabulary_)`.
+
+        Parameters
+        ----------
+        vocab : list of str
+            Words in the order of their new ids. Tokens of other words are left out; documents all of whose words are, become empty.
+
+        Returns
+        -------
+        Corpus
+        """
+        if self.vocab is None:
+            raise ValueError("corpus must have a vocabulary to be brought over to another one, got word ids without names")
+        ids = {word: v for v, word in enumerate(_check_vocab(vocab))}
+        x = np.array([ids.get(word, -1) for word in self.vocab], np.int64)[self.x]
+        return Corpus(x[x >= 0], np.append(0, np.cumsum(x >= 0))[self.offsets], list(ids), self.groups)
+
     def split_docs(self, test_size=0.2, rng=None):
         """Split by document.
 
@@ -515,7 +533,7 @@ def as_corpus(X, vocab=None, n_words=None, *, min_tokens=1):
         raise ValueError(f"X has {corpus.n_words} features, but n_words is expecting {n_words} features as input: one per word of the vocabulary")
     if vocab is not None and corpus.vocab is not None and corpus.vocab != list(vocab):
         word, other = next(p for p in zip(corpus.vocab, vocab) if p[0] != p[1])
-        raise ValueError(f"X must have the words of vocab in the same order, got {word!r} in the place of {other!r}")
+        raise ValueError(f"X must have the words of vocab in the same order, got {word!r} in the place of {other!r}; X.over(vocab) brings a Corpus to it")
     if corpus.n_tokens < min_tokens:
         raise ValueError(f"X must hold at least {min_tokens} token{'s' * (min_tokens > 1)}, got {corpus.n_tokens} in {corpus.n_docs} documents")
     return corpus if vocab is None or corpus.vocab is not None else Corpus(corpus.x, corpus.offsets, vocab, corpus.groups)

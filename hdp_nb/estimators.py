@@ -15,6 +15,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
+from pathlib import Path
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -240,10 +241,12 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
     def _corpus(self, X, reset=False):
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
         if not isinstance(X, Corpus):
-            first = X[0] if isinstance(X, (list, tuple)) and X else None
-            if isinstance(first, str) or isinstance(first, (list, tuple)) and first and isinstance(first[0], str):
+            first = X if isinstance(X, (str, Path)) else next(iter(X), None) if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else None
+            if isinstance(first, (str, Path)) or isinstance(first, (list, tuple)) and first and isinstance(first[0], str):
                 raise ValueError("X must be counts of shape (n_docs, n_words) or a Corpus, got text: scikit-learn's CountVectorizer().fit_transform "
                                  "counts the words of strings, Corpus.from_docs takes lists of words")
+            if not reset:
+                check_is_fitted(self)
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None)
         elif reset:
             self.n_features_in_ = X.n_words
@@ -251,7 +254,8 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
             corpus = as_corpus(X)
             self.vocabulary_ = getattr(self, "feature_names_in_", np.array(corpus.vocab or [], str)).tolist() or None
             return corpus
-        return as_corpus(X, n_words=self.n_features_in_, min_tokens=0)
+        check_is_fitted(self)
+        return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)
 
     def score(self, X, y=None):
         """Document completion: mean log probability of a held-out fifth of every document's tokens, given the others.

@@ -186,7 +186,7 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
         Natural logarithms. Larger is better.
     """
     n_particles = _check_int("n_particles", n_particles, 1)
-    rng, corpus = as_rng(random_state), as_corpus(X)
+    rng, corpus = as_rng(random_state), as_corpus(X, getattr(model, "vocabulary_", None))
     n_moves = corpus.n_tokens if n_moves is None else _check_int("n_moves", n_moves, 0)
     if hasattr(model, "score_samples"):
         log_p = model.score_samples(corpus)

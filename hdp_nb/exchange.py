@@ -169,7 +169,7 @@ def to_pyldavis(model, X, doc_topic=None, vocab=None):
     pyLDAvis wants two topics at least, and needs `sort_topics=False` to keep their order.
     """
     _fitted(model)
-    corpus = as_corpus(X, n_words=model.components_.shape[1])
+    corpus = as_corpus(X, model.vocabulary_, model.components_.shape[1])
     words = next((list(names) for names in (vocab, model.vocabulary_, corpus.vocab) if names is not None), [str(v) for v in range(corpus.n_words)])
     if len(words) != corpus.n_words:
         raise ValueError(f"vocab must name the {corpus.n_words} columns of X, got {len(words)} words")

@@ -588,3 +588,14 @@ def test_as_corpus():
     assert as_corpus([[1, 1]], vocab=["a", "b"]) == c
     assert as_corpus(Corpus.from_docs([[0, 1]]), vocab=["a", "b"]) == c
     assert as_corpus([[0, 0]], min_tokens=0).n_tokens == 0
+
+
+def test_over_another_vocabulary():
+    "Words are matched by name; those that are not there go, and their documents stay."
+    corpus = Corpus.from_docs([["a", "b", "a"], ["c"], []], groups={"kind": ["x", "y", "z"]})
+    new = corpus.over(["b", "d", "a"])
+    assert [new[j].tolist() for j in range(3)] == [[2, 0, 2], [], []] and new.vocab == ["b", "d", "a"] and list(new.groups["kind"]) == ["x", "y", "z"]
+    with pytest.raises(ValueError, match="vocabulary"):
+        Corpus.from_docs([[0, 1]]).over(["a", "b"])
+    with pytest.raises(ValueError, match="vocab"):
+        corpus.over(["a", "a"])

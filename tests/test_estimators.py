@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -18,7 +19,8 @@ from hdp_nb.chain import load_npz, run_chain, save_npz
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
 from hdp_nb.estimators import HDP, LDA, load_model
-from hdp_nb.evaluate import Unigram, document_completion
+from hdp_nb.evaluate import Unigram, document_completion, left_to_right
+from hdp_nb.exchange import to_pyldavis
 from hdp_nb.franchise import FranchiseSampler
 from quickstart import check_quick_start
 
@@ -356,6 +358,23 @@ def test_vocabulary():
     assert quick().fit(corpus.to_matrix()).top_words(1)[0][0] in {"0", "1", "2", "3"}
 
 
+def test_another_vocabulary_is_refused():
+    "The same number of words, in another order: ids would match, words would not."
+    model = quick().fit(Corpus.from_docs([["a", "b", "c"]*5]*4))
+    other = Corpus.from_docs([["b", "b", "c"]*5], vocab=["b", "c", "a"])
+    for use in (model.transform, model.score, model.perplexity, lambda X: left_to_right(model, X, 2), lambda X: to_pyldavis(model, X)):
+        with pytest.raises(ValueError, match="over\\(vocab\\)"):
+            use(other)
+    right = Corpus.from_docs([["b", "b", "c"]*5], vocab=["a", "b", "c"])
+    assert (model.transform(other.over(model.vocabulary_)) == model.transform(right)).all() and model.transform(right.to_matrix()).shape == (1, model.n_topics_)
+
+
+@pytest.mark.parametrize("method", ["transform", "score", "perplexity"])
+def test_not_fitted(bars, method):
+    with pytest.raises(NotFittedError):
+        getattr(HDP(), method)(bars)
+
+
 def test_tables_of_words_and_topics(bars, fitted):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(fitted.top_words(3, table=True))
@@ -372,7 +391,7 @@ def test_tables_of_words_and_topics(bars, fitted):
     assert np.array_equal(shares, fitted.transform(bars))
 
 
-@pytest.mark.parametrize("X", [["the sea", "a ship"], [["the", "sea"], ["ship"]]])
+@pytest.mark.parametrize("X", [["the sea", "a ship"], [["the", "sea"], ["ship"]], np.array(["the sea", "a ship"]), "the sea", Path("folder")])
 def test_texts_are_told_where_to_go(X):
     with pytest.raises(ValueError, match="CountVectorizer.*Corpus.from_docs"):
         HDP().fit(X)
