@@ -21,7 +21,7 @@ from scipy.special import gammaincinv
 from .chain import _check_int
 from .direct import DirectSampler, draw_beta, log_weights
 from .dp import resample_concentration
-from .franchise import _pad, document_alpha, resample_alpha
+from .franchise import _resize, document_alpha, resample_alpha
 from .special import log_rising
 
 # %% ../nbs/30_parallel.ipynb #59ffcc29
@@ -454,7 +454,7 @@ class ParallelSampler(DirectSampler):
         K = int(state.K)
         if K + len(atoms) >= state.beta.size:
             capacity = 16*((K + len(atoms))//16 + 1)
-            state = state._replace(**{name: _pad(getattr(state, name), capacity) for name in ("n_vk", "n_k", "m_k", "beta")})
+            state = _resize(state, capacity)
         state.beta[K:] = 0.0
         state.beta[K:K + len(atoms)] = atoms
         return state

@@ -19,7 +19,7 @@ from numba import njit
 from .chain import _check_int
 from .direct import HybridState, LDASampler, draw_beta, seat_tables
 from .dp import grow_state
-from .franchise import FranchiseSampler, FranchiseState, _pad, number_dishes
+from .franchise import FranchiseSampler, FranchiseState, _resize, _step, number_dishes
 
 # %% ../nbs/13_split_merge.ipynb #e925ec5f
 @njit(nogil=True)
@@ -589,5 +589,4 @@ class HDPSplitMerge(SplitMerge):
 
 def _grow(seating):
     "The same seating with room for more dishes."
-    capacity = seating.m_k.size + 16*(1 + seating.m_k.size//64)
-    return seating._replace(**{name: _pad(getattr(seating, name), capacity) for name in ("n_vk", "n_k", "m_k")})
+    return _resize(seating, seating.m_k.size + _step(seating.m_k.size))

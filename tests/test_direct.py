@@ -179,8 +179,8 @@ class SparseSampler(DirectSampler):
 
 @njit
 def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
-    lists = direct.WordTopics(np.cumsum(np.bincount(x, minlength=state.n_vk.shape[0])) - np.bincount(x, minlength=state.n_vk.shape[0]),
-                              np.zeros(state.n_vk.shape[0], np.int64), np.empty(x.size, np.int32), np.empty(x.size, np.int32))
+    n_v = np.bincount(x, minlength=state.n_vk.shape[0])
+    lists = direct.WordTopics(np.cumsum(n_v) - n_v, np.zeros_like(n_v), np.empty(x.size, np.int32), np.empty(x.size, np.int32))
     return sweep_sparsely(rng, state, scratch, x, offsets, lengths, prior, lists)
 
 
