@@ -116,7 +116,7 @@ def assign_tokens(rng, state, scratch, x, first, end, j, start, finite):
     ahead = _weigh_again(weights, sums, side, coef, n_vk, x[start], eta) if start < end else 0.0
     i = start
     while i < end and spare >= 0:                                    # without a slot for the pool to move to, the driver makes room and calls again
-        v, w, old, s, t, d3 = x[i], x[min(i + 1, end - 1)], z[i], 0.0, 0.0, 0.0
+        v, w, old, s, d3 = x[i], x[min(i + 1, end - 1)], z[i], 0.0, 0.0
         stays = old >= 0
         if stays:                                                    # n_vk and coef stay as they are until the next token has been weighed
             share[old] -= 1.0
