@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import contextmanager
 from importlib.resources import files
+from inspect import signature
 from operator import index
 from pathlib import Path
 from types import SimpleNamespace
@@ -34,7 +35,10 @@ MAX_INT32 = 2**31 - 1
 
 def _int_array(values, name, dtype):
     "`values` as a one-dimensional array of `dtype`, if they are whole numbers that fit it."
-    a = np.asarray(values)
+    try:
+        a = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} must be a one-dimensional array of integers, got lists of different lengths") from None
     if a.ndim != 1 or (a.size and a.dtype.kind not in "iu"):
         raise ValueError(f"{name} must be a one-dimensional array of integers, got shape {a.shape} of {a.dtype}")
     if a.size and (a.min() < 0 or a.max() > np.iinfo(dtype).max):
@@ -127,47 +131,55 @@ def _check_count(**values):
     for name, value in values.items():
         _check_int(name, value, 1)
 
-# %% ../nbs/00_corpus.ipynb #256d6eaf
-class Corpus:
-    """Documents of tokens: a bag of word ids for each document, or a sequence where order matters.
+# %% ../nbs/00_corpus.ipynb #d48a662a
+def _plural(n, what):
+    "A number of things in words: '1 topic', '2,000 topics'."
+    return f"{n:,} {what}{'s'*(n != 1)}"
 
-    Usually made by `from_docs`, `from_matrix`, `from_gensim` or `load_corpus`.
+class _Documents:
+    "What there is to see of a corpus."
+    n_docs = property(lambda self: len(self.offsets) - 1, doc="Number of documents, J.")
+    n_tokens = property(lambda self: len(self.x), doc="Number of tokens in all documents.")
+    doc_lengths = property(lambda self: np.diff(self.offsets), doc="Number of tokens of every document, int64[J].")
+    shape = property(lambda self: (self.n_docs, self.n_words), doc="(n_docs, n_words), the shape of the count matrix.")
 
-    Parameters
-    ----------
-    x : array of int, shape (n_tokens,)
-        Word id of every token, document after document; kept as int32.
-    offsets : array of int, shape (n_docs + 1,)
-        Document `j` is `x[offsets[j]:offsets[j + 1]]`; kept as int64. Equal neighbours: an empty document.
-    vocab : list of str, optional
-        The words in the order of their ids.
-    groups : dict of str to sequence, optional
-        For each level of nesting, outermost first, one label (strings, or integers) per document.
-    n_words : int, optional
-        Size of the vocabulary where `vocab` is None; by default the largest id plus one.
+    def __len__(self):
+        return self.n_docs
 
-    Raises
-    ------
-    ValueError
-        If ids are negative or beyond the vocabulary, offsets do not tile `x`, words repeat, or labels are missing.
-    """
+    def __repr__(self):
+        levels = f"; groups: {' > '.join(self.groups)}" if self.groups else ""
+        return f"Corpus({_plural(self.n_docs, 'document')}, {_plural(self.n_tokens, 'token')}, {_plural(self.n_words, 'word')}{levels})"
 
-    def __init__(self, x, offsets, vocab=None, groups=None, *, n_words=None):
-        self.x = _int_array(x, "x", np.int32)
-        self.offsets = _int_array(offsets, "offsets", np.int64)
-        if not len(self.offsets) or self.offsets[0] != 0 or self.offsets[-1] != len(self.x) or (np.diff(self.offsets) < 0).any():
-            raise ValueError(f"offsets must rise from 0 to the number of tokens ({len(self.x)}), got {self.offsets}")
-        self.vocab = None if vocab is None else _check_vocab(vocab)
-        top = int(self.x.max(initial=-1)) + 1
-        known = top if vocab is None else len(self.vocab)
-        if n_words is not None and not isinstance(n_words, numbers.Integral):
-            raise ValueError(f"n_words must be a whole number, got {n_words!r}")
-        self.n_words = known if n_words is None else int(n_words)
-        if self.n_words < top or (vocab is not None and self.n_words != known):
-            raise ValueError(f"{'n_words' if vocab is None else 'vocab'} must cover every word id: got {self.n_words if vocab is None else known} words, "
-                             f"word ids up to {top - 1}" + ("" if n_words is None else f", n_words={n_words}"))
-        self.groups = _check_groups({} if groups is None else groups, self.n_docs)
+    def __eq__(self, other):
+        return (isinstance(other, Corpus) and self.n_words == other.n_words and self.vocab == other.vocab
+                and np.array_equal(self.x, other.x) and np.array_equal(self.offsets, other.offsets)
+                and list(self.groups) == list(other.groups)
+                and all(np.array_equal(self.groups[g], other.groups[g]) for g in self.groups))
 
+    __hash__ = None
+
+    def __getitem__(self, key):
+        """`corpus[j]`: the word ids of document `j`; `corpus[rows]` with a slice, an array of indices or a boolean mask: a Corpus."""
+        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
+            key = key[0]                      # scikit-learn's splitters take rows of anything with a shape as X[rows, ...]
+        rows = np.arange(self.n_docs)[key if len(np.shape(key)) == 0 or len(key) else slice(0)]
+        if rows.ndim == 0:
+            return self.x[self.offsets[rows]:self.offsets[rows + 1]]
+        if rows.ndim > 1:
+            raise IndexError(f"a corpus is indexed by documents alone, got a {rows.ndim}-dimensional index")
+        offsets = np.append(0, np.cumsum(self.doc_lengths[rows]))
+        tokens = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], np.diff(offsets))
+        return self._like(self.x[tokens], offsets, {g: labels[rows] for g, labels in self.groups.items()})
+
+    def _like(self, x, offsets, groups):
+        "Other documents over the same vocabulary, from arrays that are known to be right."
+        new = object.__new__(Corpus)
+        new.x, new.offsets, new.vocab, new.n_words, new.groups = x, offsets, self.vocab, self.n_words, groups
+        return new
+
+# %% ../nbs/00_corpus.ipynb #2de2a5b2
+class _Made:
+    "A corpus from what documents usually come as."
     @classmethod
     def from_docs(cls, docs, vocab=None, groups=None, *, n_words=None):
         """A corpus from documents given as sequences of words (strings) or of word ids (integers).
@@ -247,45 +259,9 @@ class Corpus:
                 raise ValueError("id2word must map every id from 0 to its length - 1 to a word") from None
         return cls(*_collect_pairs(bow), vocab, groups)
 
-    n_docs = property(lambda self: len(self.offsets) - 1, doc="Number of documents, J.")
-    n_tokens = property(lambda self: len(self.x), doc="Number of tokens in all documents.")
-    doc_lengths = property(lambda self: np.diff(self.offsets), doc="Number of tokens of every document, int64[J].")
-    shape = property(lambda self: (self.n_docs, self.n_words), doc="(n_docs, n_words), the shape of the count matrix.")
-
-    def __len__(self):
-        return self.n_docs
-
-    def __repr__(self):
-        levels = f"; groups: {' > '.join(self.groups)}" if self.groups else ""
-        return f"Corpus({self.n_docs:,} documents, {self.n_tokens:,} tokens, {self.n_words:,} words{levels})"
-
-    def __eq__(self, other):
-        return (isinstance(other, Corpus) and self.n_words == other.n_words and self.vocab == other.vocab
-                and np.array_equal(self.x, other.x) and np.array_equal(self.offsets, other.offsets)
-                and list(self.groups) == list(other.groups)
-                and all(np.array_equal(self.groups[g], other.groups[g]) for g in self.groups))
-
-    __hash__ = None
-
-    def __getitem__(self, key):
-        """`corpus[j]`: the word ids of document `j`; `corpus[rows]` with a slice, an array of indices or a boolean mask: a Corpus."""
-        if isinstance(key, tuple) and len(key) == 2 and key[1] is Ellipsis:
-            key = key[0]                      # scikit-learn's splitters take rows of anything with a shape as X[rows, ...]
-        rows = np.arange(self.n_docs)[key if len(np.shape(key)) == 0 or len(key) else slice(0)]
-        if rows.ndim == 0:
-            return self.x[self.offsets[rows]:self.offsets[rows + 1]]
-        if rows.ndim > 1:
-            raise IndexError(f"a corpus is indexed by documents alone, got a {rows.ndim}-dimensional index")
-        offsets = np.append(0, np.cumsum(self.doc_lengths[rows]))
-        tokens = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], np.diff(offsets))
-        return self._like(self.x[tokens], offsets, {g: labels[rows] for g, labels in self.groups.items()})
-
-    def _like(self, x, offsets, groups):
-        "Other documents over the same vocabulary, from arrays that are known to be right."
-        new = object.__new__(Corpus)
-        new.x, new.offsets, new.vocab, new.n_words, new.groups = x, offsets, self.vocab, self.n_words, groups
-        return new
-
+# %% ../nbs/00_corpus.ipynb #abc13159
+class _Given:
+    "A corpus for other programs, other models, and the disk."
     def word_counts(self):
         "How often every word occurs, int64[n_words]."
         return np.bincount(self.x, minlength=self.n_words)
@@ -311,7 +287,6 @@ class Corpus:
         ids, counts = X.indices.tolist(), X.data.tolist()
         bow = [list(zip(ids[a:b], counts[a:b])) for a, b in itertools.pairwise(X.indptr)]
         return bow, None if self.vocab is None else dict(enumerate(self.vocab))
-
     def over(self, vocab):
         """The same documents over another vocabulary, such as that of a fitted model: `corpus.over(model.vocabulary_)`.
 
@@ -329,7 +304,30 @@ class Corpus:
         ids = {word: v for v, word in enumerate(_check_vocab(vocab))}
         x = np.array([ids.get(word, -1) for word in self.vocab], np.int64)[self.x]
         return Corpus(x[x >= 0], np.append(0, np.cumsum(x >= 0))[self.offsets], list(ids), self.groups)
+    def save(self, path):
+        "Write everything to one compressed `.npz` file (format: see `load_corpus`), all or nothing."
+        _save_npz(self, path)
 
+    def write_ldac(self, path):
+        "Write LDA-C counts (`.gz`: compressed) and, if there is a vocabulary, a `.vocab` file beside them. Order and groups are lost."
+        _write_counts(self, path, (), _ldac_lines(self))
+
+    def write_uci(self, path):
+        "Write UCI docword counts (`.gz`: compressed) and, if there is a vocabulary, a vocab file beside them. Order and groups are lost."
+        X = self.to_matrix()
+        _write_counts(self, path, (f"{self.n_docs}\n{self.n_words}\n{X.nnz}\n",), _uci_lines(X))
+
+    def write_text(self, path):
+        "Write the words, one document per line, separated by spaces. Needs a vocabulary; groups are lost."
+        if self.vocab is None:
+            raise ValueError("vocab must be set to write text, got None; write_ldac and write_uci write ids")
+        if (odd := next((w for w in self.vocab if not re.fullmatch(r"\S+", w)), None)) is not None:
+            raise ValueError(f"vocab must hold words without white space to be written as text, got {odd!r}")
+        _write_lines(path, (" ".join([self.vocab[w] for w in doc]) + "\n" for doc in self))
+
+# %% ../nbs/00_corpus.ipynb #ac81ebac
+class _Split:
+    "A corpus in two parts."
     def split_docs(self, test_size=0.2, rng=None):
         """Split by document.
 
@@ -371,26 +369,46 @@ class Corpus:
         return (self._like(self.x[~held], self.offsets - before, self.groups),
                 self._like(self.x[held], before, self.groups))
 
-    def save(self, path):
-        "Write everything to one compressed `.npz` file (format: see `load_corpus`), all or nothing."
-        _save_npz(self, path)
+# %% ../nbs/00_corpus.ipynb #256d6eaf
+class Corpus(_Documents, _Made, _Given, _Split):
+    """Documents of tokens: a bag of word ids for each document, or a sequence where order matters.
 
-    def write_ldac(self, path):
-        "Write LDA-C counts (`.gz`: compressed) and, if there is a vocabulary, a `.vocab` file beside them. Order and groups are lost."
-        _write_counts(self, path, (), _ldac_lines(self))
+    Usually made by `from_docs`, `from_matrix`, `from_gensim` or `load_corpus`.
 
-    def write_uci(self, path):
-        "Write UCI docword counts (`.gz`: compressed) and, if there is a vocabulary, a vocab file beside them. Order and groups are lost."
-        X = self.to_matrix()
-        _write_counts(self, path, (f"{self.n_docs}\n{self.n_words}\n{X.nnz}\n",), _uci_lines(X))
+    Parameters
+    ----------
+    x : array of int, shape (n_tokens,)
+        Word id of every token, document after document; kept as int32.
+    offsets : array of int, shape (n_docs + 1,)
+        Document `j` is `x[offsets[j]:offsets[j + 1]]`; kept as int64. Equal neighbours: an empty document.
+    vocab : list of str, optional
+        The words in the order of their ids.
+    groups : dict of str to sequence, optional
+        For each level of nesting, outermost first, one label (strings, or integers) per document.
+    n_words : int, optional
+        Size of the vocabulary where `vocab` is None; by default the largest id plus one.
 
-    def write_text(self, path):
-        "Write the words, one document per line, separated by spaces. Needs a vocabulary; groups are lost."
-        if self.vocab is None:
-            raise ValueError("vocab must be set to write text, got None; write_ldac and write_uci write ids")
-        if (odd := next((w for w in self.vocab if not re.fullmatch(r"\S+", w)), None)) is not None:
-            raise ValueError(f"vocab must hold words without white space to be written as text, got {odd!r}")
-        _write_lines(path, (" ".join([self.vocab[w] for w in doc]) + "\n" for doc in self))
+    Raises
+    ------
+    ValueError
+        If ids are negative or beyond the vocabulary, offsets do not tile `x`, words repeat, or labels are missing.
+    """
+
+    def __init__(self, x, offsets, vocab=None, groups=None, *, n_words=None):
+        self.x = _int_array(x, "x", np.int32)
+        self.offsets = _int_array(offsets, "offsets", np.int64)
+        if not len(self.offsets) or self.offsets[0] != 0 or self.offsets[-1] != len(self.x) or (np.diff(self.offsets) < 0).any():
+            raise ValueError(f"offsets must rise from 0 to the number of tokens ({len(self.x)}), got {self.offsets}")
+        self.vocab = None if vocab is None else _check_vocab(vocab)
+        top = int(self.x.max(initial=-1)) + 1
+        known = top if vocab is None else len(self.vocab)
+        if n_words is not None and not isinstance(n_words, numbers.Integral):
+            raise ValueError(f"n_words must be a whole number, got {n_words!r}")
+        self.n_words = known if n_words is None else int(n_words)
+        if self.n_words < top or (vocab is not None and self.n_words != known):
+            raise ValueError(f"{'n_words' if vocab is None else 'vocab'} must cover every word id: got {self.n_words if vocab is None else known} words, "
+                             f"word ids up to {top - 1}" + ("" if n_words is None else f", n_words={n_words}"))
+        self.groups = _check_groups({} if groups is None else groups, self.n_docs)
 
 # %% ../nbs/00_corpus.ipynb #a775ce69
 def _collect(docs, vocab=None):
@@ -450,9 +468,25 @@ def _finish(x, offsets, words, name):
         block[:] = rank[block]
     return x, offsets, vocab
 
-# %% ../nbs/00_corpus.ipynb #18872f20
+# %% ../nbs/00_corpus.ipynb #ba0bc96f
+def _check_rows(X, takes="counts of shape (n_docs, n_words) or a Corpus", hint="; Corpus.from_docs takes lists of word ids"):
+    "Refuse text, and lists of different lengths, which NumPy and scikit-learn would refuse in words of their own."
+    if isinstance(X, (str, os.PathLike)):
+        X = [X]
+    elif not isinstance(X, (list, tuple)) and getattr(X, "ndim", 2) != 1:
+        return
+    for row in X:
+        if isinstance(row, (str, os.PathLike)) or isinstance(row, (list, tuple)) and row and isinstance(row[0], str):
+            raise ValueError(f"X must be {takes}, got text: scikit-learn's CountVectorizer().fit_transform counts the words of strings, "
+                             "Corpus.from_docs takes lists of words")
+    lengths = {len(row) if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 else None for row in X}
+    if len(lengths) > 1:
+        got = "rows beside single values" if None in lengths else f"rows of {min(lengths)} to {max(lengths)} values"
+        raise ValueError(f"X must be {takes}, got {got}{hint}")
+
 def _check_counts(X):
     "`X` as a sparse CSR array of int64 counts with sorted indices."
+    _check_rows(X)
     try:
         X = sp.csr_array(check_array(X, accept_sparse="csr", input_name="X"))
     except ValueError as e:
@@ -535,7 +569,7 @@ def as_corpus(X, vocab=None, n_words=None, *, min_tokens=1):
         word, other = next(p for p in zip(corpus.vocab, vocab) if p[0] != p[1])
         raise ValueError(f"X must have the words of vocab in the same order, got {word!r} in the place of {other!r}; X.over(vocab) brings a Corpus to it")
     if corpus.n_tokens < min_tokens:
-        raise ValueError(f"X must hold at least {min_tokens} token{'s' * (min_tokens > 1)}, got {corpus.n_tokens} in {corpus.n_docs} documents")
+        raise ValueError(f"X must hold at least {_plural(min_tokens, 'token')}, got {corpus.n_tokens} in {_plural(corpus.n_docs, 'document')}")
     return corpus if vocab is None or corpus.vocab is not None else Corpus(corpus.x, corpus.offsets, vocab, corpus.groups)
 
 # %% ../nbs/00_corpus.ipynb #1537a3e1
@@ -798,24 +832,37 @@ def _uci_lines(X):
 # %% ../nbs/00_corpus.ipynb #19211d3b
 def _text_files(folder):
     "The .txt files in a folder and below it, sorted."
-    paths = sorted(p for p in Path(folder).rglob("*") if p.name.removesuffix(".gz").endswith(".txt") and p.is_file())
-    if not paths:
-        raise ValueError("a folder must hold .txt files, with one document each; found none")
-    return paths
+    return sorted(p for p in Path(folder).rglob("*") if p.name.removesuffix(".gz").endswith(".txt") and p.is_file())
 
-def _csv_rows(path, column):
+@contextmanager
+def _open_table(path):
     "The rows of a CSV file with a header, as dicts; separated by whichever of comma, semicolon and tab its first line has most of."
     csv.field_size_limit(MAX_INT32)               # Python's own limit is shorter than many documents
     with _open_lines(path) as lines:
         head = next(lines, "")
-        rows = csv.DictReader(itertools.chain([head], lines), delimiter=max(",;\t", key=head.count), strict=True)
-        names = rows.fieldnames or []
-        if column not in names:
-            raise ValueError(f"column must be one of {', '.join(map(repr, names)) or 'none, the file is empty'}; got {column!r}")
+        yield csv.DictReader(itertools.chain([head], lines), delimiter=max(",;\t", key=head.count), strict=True)
+
+def _table_rows(path):
+    "The rows of a table, each as long as the first."
+    with _open_table(path) as rows:
         for row in rows:
             if None in row or None in row.values():
-                raise ValueError(f"line {rows.line_num} should have {len(names)} fields, as the first line has")
+                raise ValueError(f"line {rows.line_num} should have {_plural(len(rows.fieldnames), 'field')}, as the first line has")
             yield row
+
+def _check_source(path, column, table):
+    "Refuse a folder without texts, and a column that a table does not have, before anything is read."
+    if Path(path).is_dir():
+        if column is not None:
+            raise ValueError(f"column must be None for a folder, {path}; got {column!r}")
+        if not _text_files(path):
+            raise ValueError(f"{path}: a folder must hold .txt files, with one document each; found none")
+    elif table or column is not None:
+        with _reading(path, "table"), _open_table(path) as rows:
+            names = rows.fieldnames or []
+        if column not in names:
+            raise ValueError(f"{path}: column must be the one that holds the documents, "
+                             + (f"one of {', '.join(map(repr, names))}" if names else "but the file is empty") + f"; got {column!r}")
 
 # %% ../nbs/00_corpus.ipynb #eb9585a6
 def iter_texts(path, column=None):
@@ -832,12 +879,13 @@ def iter_texts(path, column=None):
     ------
     str
     """
+    _check_source(path, column, False)
     if Path(path).is_dir():
         for file in _text_files(path):
             with _reading(file, "text"), _open_lines(file) as lines:
                 yield lines.read()
     elif column is not None:
-        yield from (row[column] for row in _csv_rows(path, column))
+        yield from (row[column] for row in _table_rows(path))
     else:
         with _open_lines(path) as lines:
             yield from lines
@@ -851,10 +899,27 @@ def _text_groups(path, column):
     if column is None:
         return {}
     groups = {}
-    for row in _csv_rows(path, column):
+    for row in _table_rows(path):
         for name in row.keys() - {column}:
             groups.setdefault(name, []).append(row[name][:101])
     return {name: groups[name] for name in row if name in groups and max(map(len, groups[name])) <= 100}     # longer: another text
+
+# %% ../nbs/00_corpus.ipynb #f1f22e98
+def _stop_words(words):
+    "Stop words as a set."
+    if isinstance(words, str) and words == "english":
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+        return ENGLISH_STOP_WORDS
+    if isinstance(words, (str, bytes)) or words is not None and not hasattr(words, "__iter__"):
+        raise ValueError(f"stop_words must be a collection of words, 'english' or None, got {words!r}")
+    return frozenset(words or ())
+
+def _finder(token):
+    "What finds the words of a text."
+    try:
+        return re.compile(token).findall
+    except (re.error, TypeError) as error:
+        raise ValueError(f"token must be the regular expression of a word, got {token!r}: {error}") from None
 
 # %% ../nbs/00_corpus.ipynb #cd4e7273
 def read_text(path, *, column=None, stop_words=(), min_count=1, min_df=1, token=r"[^\W\d_]+", lowercase=True):
@@ -866,8 +931,8 @@ def read_text(path, *, column=None, stop_words=(), min_count=1, min_df=1, token=
         See `iter_texts`. It is streamed twice: memory holds the word ids, never the text.
     column : str, optional
         For a CSV file: the column that holds the documents. Its other columns become groups, as far as they are short (100 characters).
-    stop_words : collection of str
-        Words to leave out (after lower-casing).
+    stop_words : collection of str, 'english' or None
+        Words to leave out (after lower-casing); 'english' is scikit-learn's list.
     min_count : int
         Words that occur fewer times in all documents are left out.
     min_df : int or float
@@ -891,7 +956,8 @@ def read_text(path, *, column=None, stop_words=(), min_count=1, min_df=1, token=
     share = isinstance(min_df, numbers.Real) and not isinstance(min_df, numbers.Integral) and 0 <= min_df <= 1
     if not share:
         _check_count(min_df=min_df)
-    find, stop = re.compile(token).findall, frozenset(stop_words)
+    _check_source(path, column, False)
+    find, stop = _finder(token), _stop_words(stop_words)
     docs = lambda: (find(text.lower() if lowercase else text) for text in iter_texts(path, column))
     with _reading(path, "text"):
         counts, in_docs, n_docs = Counter(), Counter(), 0
@@ -901,9 +967,10 @@ def read_text(path, *, column=None, stop_words=(), min_count=1, min_df=1, token=
             n_docs += 1
         least = min_df * n_docs if share else min_df
         vocab = sorted(w for w, n in counts.items() if n >= min_count and in_docs[w] >= least and w not in stop)
-        if not vocab:
-            raise ValueError(f"no word is left of {len(counts)} (min_count={min_count}, min_df={min_df}, {len(stop)} stop words)")
-        keep = set(vocab)
+    if not vocab:
+        raise ValueError(f"{path}: no word is left of {len(counts)} (min_count={min_count}, min_df={min_df}, {_plural(len(stop), 'stop word')})")
+    keep = set(vocab)
+    with _reading(path, "text"):
         return Corpus.from_docs(([w for w in words if w in keep] for words in docs()), vocab, _text_groups(path, column))
 
 # %% ../nbs/00_corpus.ipynb #65eda8fe
@@ -931,6 +998,16 @@ def _guess_format(path):
         return "ldac"
     return "uci" if all(re.fullmatch(r"\s*[0-9]+\s*", h) for h in head[:2]) else "text"
 
+# %% ../nbs/00_corpus.ipynb #8f6d7e83
+_OPTIONS = dict.fromkeys(("npz", "ldac", "uci"), ["vocab"]) | dict.fromkeys(("csv", "text"), [*signature(read_text).parameters][1:])
+
+def _check_options(format, options):
+    "Refuse a format that there is not, and options that it does not have."
+    if format not in _OPTIONS:
+        raise ValueError(f"format must be one of {', '.join(map(repr, _OPTIONS))}, got {format!r}")
+    for name in options.keys() - _OPTIONS[format]:
+        raise ValueError(f"{name} is no option of format {format!r}, which takes {', '.join(_OPTIONS[format])}; got {name}={options[name]!r}")
+
 # %% ../nbs/00_corpus.ipynb #78979b2a
 def load_corpus(name_or_path, *, format=None, vocab=None, **options):
     """Load a bundled corpus or a file.
@@ -945,6 +1022,7 @@ def load_corpus(name_or_path, *, format=None, vocab=None, **options):
         For files of counts: the words, or a file with one per line. See `read_ldac`, `read_uci`.
     **options
         For text: `stop_words`, `min_count`, `min_df`, `token`, `lowercase`; for CSV also `column`, which holds the documents. See `read_text`.
+        Others are refused.
 
     Returns
     -------
@@ -955,19 +1033,16 @@ def load_corpus(name_or_path, *, format=None, vocab=None, **options):
     FileNotFoundError
         If there is neither a bundled set of that name nor such a file.
     ValueError
-        If the file is truncated, foreign or inconsistent; the message names the file and has one line.
+        If the file is truncated, foreign or inconsistent, or the option is none of its format; the message has one line and names the file or the option.
     """
     path = _bundled_path(name_or_path) if name_or_path in BUNDLED else Path(name_or_path)
     if not path.exists():
         raise FileNotFoundError(f"name_or_path must be one of {', '.join(BUNDLED)} or an existing file or folder, got {str(name_or_path)!r}")
     format = _guess_format(path) if format is None else format
-    if format == "csv":
-        options.setdefault("column", "")                          # none: the message lists those that there are
-    if format in ("csv", "text") and vocab is None:
+    _check_options(format, options if vocab is None else {"vocab": vocab, **options})
+    if format in ("csv", "text"):
+        _check_source(path, options.get("column"), table=format == "csv")
         return read_text(path, **options)
-    if options or format not in ("npz", "ldac", "uci"):
-        raise ValueError(f"format must be 'npz', 'ldac', 'uci', 'csv' or 'text' with the options of that format, "
-                         f"got {format!r} with {', '.join(['vocab'] * (vocab is not None) + list(options)) or 'no options'}")
     if format != "npz":
         return {"ldac": read_ldac, "uci": read_uci}[format](path, vocab)
     with _reading(path, "corpus .npz"):

@@ -189,7 +189,8 @@ BAD = {
            [[1, 2], [3]], np.zeros((1, 1, 1)), huge, sp.csr_array([[1.0, -1.0]]), sp.csr_array([[np.nan]]), "abc")]
          + [lambda X=X, k=k: as_corpus(X, **k) for X, k in
             (([[0, 0]], {}), ([[1, 1]], dict(n_words=3)), ([[1, 1]], dict(vocab=["a", "b", "c"])), (Corpus.from_docs([[]], n_words=2), {}),
-             (Corpus.from_docs([["a"]]), dict(vocab=["b"])), (Corpus.from_docs([["a"]]), dict(n_words=2)), ("sotu", {}), (None, {}))],
+             (Corpus.from_docs([["a"]]), dict(vocab=["b"])), (Corpus.from_docs([["a"]]), dict(n_words=2)), ("sotu", {}), (None, {}))]
+         + [lambda X=X: as_corpus(X) for X in (["a b", "c"], [["a"], ["b", "c"]], [[0, 1], None], [[1], 2], [np.arange(3), np.arange(2)])],
     "bow": [lambda b=b: Corpus.from_gensim(b) for b in
             ([], "ab", 3, [[(0, 0.5)]], [[(0, -1)]], [[(-1, 1)]], [[(0,)]], [[(0, 1, 2)]], [["ab"]], [[("a", 1)]], [[(0.5, 1)]], [3], [[(0, np.nan)]],
              [[(0, 2**31)]], [[(2**31, 1)]], [[(0, 2**80)]])],
@@ -203,7 +204,7 @@ BAD = {
                ({"g": ["a"]}, {"g": ["a"] * 3}, {"g": [1.5, 2]}, {"g": ["a", 1]}, {"g": ["a", None]}, {"g": "ab"}, {"g": 2}, {1: ["a", "b"]}, ["a", "b"],
                 {"g": [["a"], ["b"]]}, {"g": [np.nan, "a"]})],
     "n_words": [lambda n=n: Corpus.from_docs([[3]], n_words=n) for n in (3, 4.5, "a", -1)],
-    "x": [lambda: Corpus([0.5], [0, 1]), lambda: Corpus([-1], [0, 1]), lambda: Corpus([[0]], [0, 1]), lambda: Corpus([2**31], [0, 1])],
+    "x": [lambda: Corpus([[0], [1, 2]], [0, 3]), lambda: Corpus([0.5], [0, 1]), lambda: Corpus([-1], [0, 1]), lambda: Corpus([[0]], [0, 1]), lambda: Corpus([2**31], [0, 1])],
     "offsets": [lambda o=o: Corpus([0, 1], o) for o in ([], [0], [0, 1], [1, 2], [0, 2, 1, 2], [0, 3], [0.0, 2.0], [[0, 2]])],
     "test_size": [lambda s=s: Corpus.from_docs([[0]] * 4).split_docs(s) for s in (0, 1.0, -1, 1.5, 4, 0.0, "a", None, np.nan, True)]
                  + [lambda s=s: Corpus.from_docs([[0]] * 4).split_tokens(s) for s in (0, 1, 0.0, 1.0, 2, -0.1, "a", None, np.nan)],
@@ -215,7 +216,11 @@ BAD = {
     "grid": [lambda: make_bars(grid=0)], "n_test": [lambda: make_bars(n_test=-1)],
     "concentration": [lambda c=c: make_bars(concentration=c) for c in (0, -1.0, np.nan, np.inf, "a", None)],
     "gamma": [lambda: make_hdp(gamma=0)], "alpha": [lambda: make_hdp(alpha=np.nan)], "eta": [lambda: make_hdp(eta=-1)],
+    "stop_words": [lambda w=w: read_text(__file__, stop_words=w) for w in ("german", b"the", 3)],
+    "token": [lambda t=t: read_text(__file__, token=t) for t in ("(", None)],
+    "column": [lambda: load_corpus(Path(__file__).parent, column="text"), lambda: load_corpus("sotu", column="text")],
     "format": [lambda: load_corpus(__file__, format="xml"), lambda: load_corpus("sotu", min_count=2)],
+    "mindf": [lambda: load_corpus(__file__, format="text", mindf=2), lambda: load_corpus("sotu", mindf=2)],
     "name_or_path": [lambda: load_corpus("no-such-corpus"), lambda: load_corpus(Path(__file__).parent / "no")],
 }
 
@@ -380,6 +385,36 @@ def test_bad_tables(tmp_path, text, why):
     with pytest.raises(ValueError, match=why):
         load_corpus(tmp_path / "a.csv", column="text")
     assert refused(lambda: load_corpus(tmp_path / "a.csv", column="text"), tmp_path / "a.csv")
+
+
+@pytest.mark.parametrize("name, options, says", [
+    ("a.csv", {}, "a.csv: column must be the one that holds the documents, one of 'age', 'letter'; got None"),
+    ("a.csv", dict(column="text"), "a.csv: column must be the one that holds the documents, one of 'age', 'letter'; got 'text'"),
+    ("a.csv", dict(column="letter", vocab=["sea"]), "vocab is no option of format 'csv', which takes column, stop_words, min_count, min_df, token, lowercase; got vocab=['sea']"),
+    ("a.txt", dict(mindf=2), "mindf is no option of format 'text', which takes column, stop_words, min_count, min_df, token, lowercase; got mindf=2"),
+    ("a.txt", dict(min_count=9), "a.txt: no word is left of 2 (min_count=9, min_df=1, 0 stop words)"),
+    (".", dict(column="text"), "column must be None for a folder, .; got 'text'"),
+    ("deep", {}, "deep: a folder must hold .txt files, with one document each; found none")])
+def test_a_wrong_option_is_not_called_a_broken_file(tmp_path, monkeypatch, name, options, says):
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("age,letter\n3,sea and ship\n")
+    Path("a.txt").write_text("sea\nship\n")
+    Path("deep").mkdir()
+    with pytest.raises(ValueError) as e:
+        load_corpus(name, **options)
+    assert str(e.value) == says
+
+
+def test_the_first_column_of_a_table_may_have_no_name(tmp_path):
+    (tmp_path / "a.csv").write_text(",letter\n0,sea and ship\n")           # as pandas writes its index
+    assert refused(lambda: load_corpus(tmp_path / "a.csv"), tmp_path / "a.csv")
+    assert load_corpus(tmp_path / "a.csv", column="letter").groups[""].tolist() == ["0"]
+
+
+def test_english_stop_words_are_those_of_scikit_learn(tmp_path):
+    (tmp_path / "a.txt").write_text("the sea and the ship")
+    assert load_corpus(tmp_path / "a.txt", stop_words="english").vocab == ["sea", "ship"]
+    assert load_corpus(tmp_path / "a.txt", stop_words=None) == load_corpus(tmp_path / "a.txt")
 
 
 def test_bad_folders(tmp_path):
