@@ -1,9 +1,9 @@
 """How many steps per second the HDP-HMM's samplers and EM make, on one core; hmmlearn's EM and pyhsmm's weak limit beside ours where they can be had.
 
-    OPENBLAS_NUM_THREADS=1 python benchmarks/hmm_speed.py [--quick] [--pyhsmm PYTHON]
+    python benchmarks/hmm_speed.py [--quick] [--pyhsmm PYTHON]
 
 CPU time of whole sweeps with all hyperparameters, on letters (27 symbols) emitted by a hundred states. EM: iterations at K = 30 on the same
-letters, the two taking turns; hmmlearn only needs to be installed.
+letters, the two taking turns.
 
 pyhsmm is older than our Python. Its last release, 0.1.7, was built with Python 3.8 and `pip install --no-build-isolation pyhsmm` after
 `pip install "setuptools<60" wheel "cython<3" "numpy<1.24" "scipy<1.11" "matplotlib<3.8" future six nose pybasicbayes`; its setup.py fetches the
@@ -11,29 +11,17 @@ headers of Eigen from an address that is gone, and must be handed a copy (3.4.0 
 the same states to begin from.
 """
 import argparse
-import os
-import platform
 import statistics
 import subprocess
 import tempfile
 import time
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
-import numba                                                    # noqa: E402
-import numpy as np                                              # noqa: E402
-
-from hdp_nb.hmm import FiniteHMM, HMMSampler, check_sequences, symbols   # noqa: E402
-
-try:
-    import hmmlearn
-    from hmmlearn.hmm import CategoricalHMM
-except ImportError:
-    hmmlearn = None
+from common import here, in_environment, machine, save, table
 
 
 def letters(T, K=100, V=27):
     "States and symbols of a chain with sparse rows and sparse emissions."
+    import numpy as np
     rng = np.random.default_rng(0)
     p, phi, z, u = rng.dirichlet(np.full(K, .1), K).cumsum(1), rng.dirichlet(np.full(V, .1), K).cumsum(1), np.zeros(T, int), rng.random((T, 2))*.999999
     for t in range(1, T):
@@ -43,6 +31,8 @@ def letters(T, K=100, V=27):
 
 def sweeps(method, z, x, n):
     "(states, millions of steps per second)."
+    import numpy as np
+    from hdp_nb.hmm import HMMSampler, check_sequences, symbols
     sampler = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 27, .1), method, 5.0, 5.0, eta_prior=(1, 1), init=z, n_states=100)
     rng, seconds = np.random.default_rng(0), []
     state, _ = sampler.sweep(rng, sampler.init(rng))
@@ -54,27 +44,26 @@ def sweeps(method, z, x, n):
 
 
 def em(x, n, K=30):
-    "Millions of steps per second of an EM iteration: ours, hmmlearn's; in turns."
+    "Millions of steps per second of an EM iteration, ours and hmmlearn's in turns; and by how much the new transition matrices differ at most."
+    import numpy as np
+    from hmmlearn.hmm import CategoricalHMM
+    from hdp_nb.hmm import FiniteHMM, check_sequences
     model = FiniteHMM(K, "ml", n_symbols=27)
     _, sequences = check_sequences(x, None, "categorical", None, 27)
     rng, seconds = np.random.default_rng(0), {"hdp_nb": [], "hmmlearn": []}
     theta = [rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K), rng.dirichlet(np.ones(27), K)]
-    for i in range(n + 1):
+    for i in range(n + 1):                                           # the first compiles
+        other = CategoricalHMM(K, n_iter=1, tol=-np.inf, init_params="", implementation="scaling", n_features=27)
+        other.startprob_, other.transmat_, other.emissionprob_ = theta
         start = time.process_time()
         _, counts = model._expect(theta, sequences, sequences.data)
         theta_new = [model._parameters(c, 0.0) for c in counts]
+        middle = time.process_time()
+        other.fit(x[:, None])
         if i:
-            seconds["hdp_nb"].append(time.process_time() - start)
-        if hmmlearn:
-            other = CategoricalHMM(K, n_iter=1, tol=-np.inf, init_params="", implementation="scaling", n_features=27)
-            other.startprob_, other.transmat_, other.emissionprob_ = theta
-            start = time.process_time()
-            other.fit(x[:, None])
-            if i:
-                seconds["hmmlearn"].append(time.process_time() - start)
-            if i == 0:
-                print("largest difference of the new transition matrices:", f"{abs(other.transmat_ - theta_new[1]).max():.1e}")
-    return {name: len(x)/statistics.median(s)/1e6 for name, s in seconds.items() if s}
+            seconds["hdp_nb"].append(middle - start)
+            seconds["hmmlearn"].append(time.process_time() - middle)
+    return {name: len(x)/statistics.median(s)/1e6 for name, s in seconds.items()}, float(abs(other.transmat_ - theta_new[1]).max())
 
 
 PYHSMM = """
@@ -96,6 +85,7 @@ print(len(x)/np.median(seconds[1:])/1e6)
 
 def pyhsmm(python, z, x, n):
     "Millions of steps per second of pyhsmm's weak limit of 100 states, measured by the interpreter that has it."
+    import numpy as np
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/letters.npy", np.array([z, x]))
         out = subprocess.run([python, "-c", PYHSMM, f"{folder}/letters.npy", str(n)], check=True, capture_output=True, text=True)
@@ -106,18 +96,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer steps and sweeps")
     parser.add_argument("--pyhsmm", metavar="PYTHON", help="an interpreter that has pyhsmm")
+    here(parser)
     args = parser.parse_args()
+    in_environment(args)
     T, n = (20_000, 3) if args.quick else (100_000, 7)
-    print(f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}"
-          + (f", hmmlearn {hmmlearn.__version__}" if hmmlearn else "") + f"; {T:,} steps, median of {n}\n")
     z, x = letters(T)
-    rows = [("sweep, " + method, *sweeps(method, z, x, n)) for method in ("direct", "beam", "weak_limit")]
+    rows = [(f"sweep, {method}", *sweeps(method, z, x, n)) for method in ("direct", "beam", "weak_limit")]
     if args.pyhsmm:
-        rows.append(("sweep, weak limit of pyhsmm", 100, pyhsmm(args.pyhsmm, z, x, n)))
-    rows += [(f"EM, {name}", 30, speed) for name, speed in em(x, n).items()]
-    print("| | states | million steps per second |\n|---|---|---|")
-    for name, K, speed in rows:
-        print(f"| {name} | {K} | {speed:.3g} |")
+        rows.append(("sweep, weak_limit of pyhsmm", 100, pyhsmm(args.pyhsmm, z, x, n)))
+    speed, difference = em(x, n)
+    rows += [("EM", 30, speed["hdp_nb"]), ("EM of hmmlearn", 30, speed["hmmlearn"])]
+    save("hmm", {"machine": machine(), "steps": T, "repeats": n, "difference": difference,
+                 "rows": [{"what": name, "states": K, "millions": float(f"{million:.3g}")} for name, K, million in rows]})
+    print(f"{T:,} steps, median of {n}; largest difference of the two new transition matrices: {difference:.1e}")
+    table(["", "states", "million steps per second"], [(name, K, f"{million:.3g}") for name, K, million in rows])
 
 
 if __name__ == "__main__":

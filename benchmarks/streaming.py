@@ -70,7 +70,7 @@ class Fixed(HDP):
     def __init__(self, phi=None, weight=None):
         super().__init__()
         self.phi, self.weight = phi, weight
-        self.n_features_in_, self.samples_ = V, [None]
+        self.n_features_in_, self.vocabulary_, self.samples_ = V, None, [None]
 
     def posterior_topics(self, X=None):
         phi = np.zeros((V, 4*(len(self.weight)//4 + 1)))
@@ -86,7 +86,7 @@ def score(model, state, test):
     else:
         shell = HDP()
         shell.samples_ = [FranchiseSampler.snapshot(None, state)]
-    shell.n_features_in_ = V
+    shell.n_features_in_, shell.vocabulary_ = V, None
     return document_completion(shell, test, random_state=0)
 
 
@@ -113,7 +113,8 @@ def main():
         small = HDP.load(small)
         print(f"the first shard alone: {small.n_topics_} topics, score {document_completion(small, test, random_state=0):.4f}; "
               f"{time.perf_counter() - start:.0f} s so far", flush=True)
-        model = HDP("parallel", eta=ETA, n_iter=options.iter, n_jobs=options.jobs, thin=5, init=small.samples_[-1], random_state=0)
+        model = HDP("parallel", eta=ETA, n_iter=options.iter, burn_in=min(15, options.iter - 1), thin=5, n_jobs=options.jobs,
+                    init=small.samples_[-1], random_state=0)
     else:
         model = OnlineHDP(n_topics=20, eta=ETA, batch_size=1000, n_passes=options.iter, n_jobs=options.jobs, random_state=0)
     clock = [time.process_time(), time.perf_counter()]
