@@ -37,6 +37,11 @@ def _one_line(error):
     return " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1) or type(error).__name__
 
 
+def _plural(n, what):
+    "A number of things in words. (`corpus` has it, too, but takes a second to import, which a mistake should not wait for.)"
+    return f"{n:,} {what}{'s'*(n != 1)}"
+
+
 def _say(args, message):
     "A note on standard error, unless --quiet."
     if not args.quiet:
@@ -93,27 +98,19 @@ def _finish(part, out):
     for checkpoint in out.glob("chain-*"):
         checkpoint.unlink()
 
-# %% ../nbs/24_cli.ipynb #564e334a
-def _stop_words(name):
-    "'english' (scikit-learn's list), or a file with one word per line."
-    if name == "english":
-        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-        return ENGLISH_STOP_WORDS
-    return Path(name).read_text(encoding="utf-8").split()
-
-
+# %% ../nbs/24_cli.ipynb #f1746329
 def _load(args):
     "The corpus that the arguments name."
     from hdp_nb.corpus import load_corpus
-    options = {"column": args.column, "min_count": args.min_count, "min_df": args.min_df, "stop_words": args.stop_words and _stop_words(args.stop_words)}
+    words = args.stop_words if args.stop_words in (None, "english") else Path(args.stop_words).read_text(encoding="utf-8").split()
+    options = {"column": args.column, "min_count": args.min_count, "min_df": args.min_df, "stop_words": words}
     return load_corpus(args.corpus, format=args.format, vocab=args.vocab,
                        **{name: value for name, value in options.items() if value is not None})
 
 
 def _describe(name, corpus):
-    "A corpus in one line."
-    levels = f"; groups: {' > '.join(corpus.groups)}" if corpus.groups else ""
-    return f"{name}: {corpus.n_docs:,} documents, {corpus.n_tokens:,} tokens, {corpus.n_words:,} words{levels}"
+    "A corpus in one line, as it says it of itself."
+    return f"{name}: {repr(corpus).removeprefix('Corpus(').removesuffix(')')}"
 
 # %% ../nbs/24_cli.ipynb #c8173b7e
 def _split(corpus, test_size, seed):
@@ -149,6 +146,8 @@ def _topics(model, n_words):
 def _tail(topics):
     "One line for all topics that are not worth one each; '' if there are none."
     tiny = [topic["share"] for topic in topics if topic["share"] < _TINY]
+    if len(tiny) == 1:
+        return f"and 1 with {tiny[0]:.2%} of the tokens"
     return f"and {len(tiny)} with less than {_TINY:.1%} of the tokens each, {sum(tiny):.1%} together" if tiny else ""
 
 
@@ -177,7 +176,7 @@ def _scores(model, test, test_size, seed):
 
 def _against(scores):
     return (f"perplexity {scores['perplexity']:,.1f}, unigram baseline {scores['unigram_perplexity']:,.1f} "
-            f"({scores['tokens']:,} tokens of {scores['documents']:,} documents; lower is better)")
+            f"({_plural(scores['tokens'], 'token')} of {_plural(scores['documents'], 'document')}; lower is better)")
 
 # %% ../nbs/24_cli.ipynb #644be0b7
 def _texts(args, numbers):
@@ -249,7 +248,7 @@ def _write_pictures(folder, model, train, level):
     for name, picture in pictures.items():
         picture.savefig(folder / f"{name}.png", dpi=150)
 
-
+# %% ../nbs/24_cli.ipynb #11a69f5f
 def _write_json(path, value):
     path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -289,7 +288,7 @@ def _settings(args):
     "All that has a say in the result."
     return {name: getattr(args, name) for name in (*_MODEL, "levels", *_DATA)}
 
-
+# %% ../nbs/24_cli.ipynb #d366aba3
 def _fit(args):
     "`hdp_nb fit`"
     begin, out = time.monotonic(), Path(args.out)
@@ -318,7 +317,7 @@ def _sample(args, train, part, corpus):
     settings = _settings(args)
     checkpoint = part / f"chain-{_key([__version__, settings], corpus)}.npz"
     old = any(part.glob(f"{checkpoint.stem}-*.npz"))
-    note = threading.Timer(1.0, _say, [args, f"Fitting {train.n_docs:,} documents of {args.corpus}; the first sweep waits for the compiler"])
+    note = threading.Timer(1.0, _say, [args, f"Fitting {_plural(train.n_docs, 'document')} of {args.corpus}; the first sweep waits for the compiler"])
     model = _estimator(args).set_params(n_jobs=args.n_jobs, random_state=args.seed, verbose=not args.quiet)
     try:
         old or note.start()
@@ -351,19 +350,27 @@ def _write(args, part, model, corpus, train, test, rows, level):
 def _sweeps(summary):
     "How many sweeps were done, in words."
     done, chains = summary["sweeps"], len(summary["sweeps"])
-    return (f"{min(done)}" if len(set(done)) == 1 else f"{min(done)} to {max(done)}") + " sweeps" + (
+    return (_plural(done[0], "sweep") if len(set(done)) == 1 else f"{min(done):,} to {max(done):,} sweeps") + (
         f" in each of {chains} chains" if chains > 1 else "") + (
-        f" of {summary['settings']['n_iter']}, interrupted" if summary["interrupted"] else "")
+        f" of {summary['settings']['n_iter']:,}, interrupted" if summary["interrupted"] else "")
+
+
+def _held_out(summary):
+    "The score, or why there is none."
+    if summary["held_out"]:
+        return _against(summary["held_out"])
+    share = summary["settings"]["test_size"]
+    return f"nothing; {share:g} of {_plural(summary['documents'], 'document')} leaves no word to predict" if share else "nothing, as --test-size 0 says"
 
 
 def _print_fit(summary, topics):
     print(f"Corpus {summary['corpus']}")
-    print(f"{summary['topics']} topics after {_sweeps(summary)} over {summary['documents']:,} documents; "
+    print(f"{_plural(summary['topics'], 'topic')} after {_sweeps(summary)} over {_plural(summary['documents'], 'document')}; "
           f"share of the tokens, most probable words:")
     _print_topics(topics)
     if summary["settings"]["levels"]:
         print(f"Tree: {' > '.join(['corpus', *summary['settings']['levels'], 'document'])}; nodes.csv has the topics' weights at every node")
-    print("Held out: " + (_against(summary["held_out"]) if summary["held_out"] else "nothing"))
+    print(f"Held out: {_held_out(summary)}")
 
 # %% ../nbs/24_cli.ipynb #36e328fe
 def _match(corpus, model):
@@ -379,7 +386,7 @@ def _match(corpus, model):
     if not known.n_tokens:
         raise ValueError(f"CORPUS takes documents with words that the model knows, got none of its {V:,} in {corpus.n_tokens:,} tokens")
     n_left = corpus.n_tokens - known.n_tokens
-    return known, f"{n_left:,} of {corpus.n_tokens:,} tokens are words that the model doesn't know; they are left out" if n_left else ""
+    return known, f"Left out are words that the model doesn't know: {n_left:,} of {_plural(corpus.n_tokens, 'token')}" if n_left else ""
 
 # %% ../nbs/24_cli.ipynb #85f6bc65
 def _model(folder):
@@ -495,14 +502,19 @@ def _convergence_table(summary):
     return (_table(["", ("mean", "number"), ("sd", "number"), ("ESS", "number"), ("R-hat", "number")], rows)
             + "<p class='soft'>After burn-in. ESS: how many independent draws would say as much. R-hat compares chains (<code>--n-chains</code>): above 1.01 they should run longer.</p>")
 
-# %% ../nbs/24_cli.ipynb #3452ddb1
+# %% ../nbs/24_cli.ipynb #377049fe
 def _cards(summary):
     "The numbers that matter, large."
     score = summary["held_out"]
-    cards = [(f"{summary['topics_not_tiny']}", f"topics, and {summary['topics'] - summary['topics_not_tiny']} tiny ones")]
+    def card(n, what, more=""):
+        number, label = _plural(n, what).split(" ", 1)
+        return number, label + more
+
+    tiny = summary["topics"] - summary["topics_not_tiny"]
+    cards = [card(summary["topics_not_tiny"], "topic", f", and {_plural(tiny, 'tiny one')}" if tiny else "")]
     if score:
         cards += [(f"{score['perplexity']:,.0f}", "held-out perplexity"), (f"{score['unigram_perplexity']:,.0f}", "of the unigram baseline")]
-    cards += [(f"{summary['tokens']:,}", f"tokens in {summary['documents']:,} documents fitted"), (f"{min(summary['sweeps']):,}", "sweeps")]
+    cards += [card(summary["tokens"], "token", f" in {_plural(summary['documents'], 'document')} fitted"), card(min(summary["sweeps"]), "sweep")]
     return "<div class='cards'>" + "".join(f"<div><b>{value}</b>{html.escape(label)}</div>" for value, label in cards) + "</div>"
 
 
@@ -520,7 +532,7 @@ def _write_report(folder):
     summary, topics = (_read_json(folder, name) for name in ("summary.json", "topics.json"))
     name, settings = summary["settings"]["corpus"], summary["settings"]
     rows = [(f"<code>{key}</code>", f"<code>{html.escape(json.dumps(value))}</code>") for key, value in settings.items()]
-    rows += [(key, f"{summary[key]:.4g}") for key in ("alpha", "gamma")] + [("samples kept", summary["samples"])]
+    rows += [(key, f"{summary[key]:.4g}") for key in ("alpha", "gamma")] + [("samples kept", summary["samples"]), ("held out", html.escape(_held_out(summary)))]
     page = f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">

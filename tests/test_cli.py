@@ -123,7 +123,8 @@ def test_chains_give_the_same_files_on_any_number_of_threads(run):
 def test_nothing_held_out(run):
     for size in ("0", "0.001"):                       # none, and so few that there is nothing to predict
         code, out, _ = run(*FIT, "--quiet", "--overwrite", "--test-size", size)
-        assert code == 0 and "Held out: nothing\n" in out
+        why = "as --test-size 0 says" if size == "0" else "0.001 of 60 documents leaves no word to predict"
+        assert code == 0 and f"Held out: nothing, {why}\n" in out.replace(";", ",") and why in Page(Path("run/report.html").read_text()).text
         summary = json.loads(Path("run/summary.json").read_text())
         assert summary["held_out"] is None and summary["documents"] == 60
 
@@ -262,6 +263,16 @@ def test_tiny_topics_share_a_line(capsys):
     cli._print_topics(topics)
     assert capsys.readouterr().out.splitlines() == ["   0  99.8%  w0", "   1   0.1%  w1",
                                                     "  and 2 with less than 0.1% of the tokens each, 0.1% together"]
+    cli._print_topics(topics[:3])
+    assert capsys.readouterr().out.splitlines()[2:] == ["  and 1 with 0.06% of the tokens"]
+
+
+def test_one_of_a_kind(run):
+    Path("one.txt").write_text("sea sea sea sea\n")
+    code, out, _ = run("fit", "one.txt", "--out", "one", "--n-iter", 1, "--init", 1, "--alpha", 0.001, "--alpha-prior", "fixed", "--quiet")
+    page = Page(Path("one/report.html").read_text()).text
+    assert code == 0 and "Corpus one.txt: 1 document, 4 tokens, 1 word\n1 topic after 1 sweep over 1 document; " in out
+    assert "1topic" in page and "1sweep" in page and "4tokens in 1 document fitted" in page and "tiny" not in page
 
 
 def test_score_is_document_completion(run):
@@ -287,7 +298,7 @@ def test_score_matches_words_by_name(run):
     Corpus(small.x, small.offsets, ["zebra" if v == 3 else w for v, w in enumerate(small.vocab)]).save("zebra.npz")
     Corpus(small.x[~unknown], np.append(0, np.cumsum(~unknown))[small.offsets], small.vocab).save("fewer.npz")
     code, zebra, err = run("score", "run", "zebra.npz")
-    assert code == 0 and err.startswith(f"{unknown.sum():,} of 1,800 tokens are words that the model doesn't know")
+    assert code == 0 and err == f"Left out are words that the model doesn't know: {unknown.sum():,} of 1,800 tokens\n"
     assert zebra.splitlines()[1:] == run("score", "run", "fewer.npz")[1].splitlines()[1:]
     assert run("score", "run", "zebra.npz", "--quiet")[2] == ""
     # without names, by number
@@ -405,7 +416,7 @@ def test_texts_that_nobody_has_counted(run):
     assert all(d["text"] == texts[d["document"]] and d["labels"] == {"age": small.groups["age"][d["document"]]} for d in found)
     assert found[0]["text"] in Page(Path("run/report.html").read_text()).text and json.loads(Path("run/summary.json").read_text())["group"] == "age"
     assert run("score", "run", "letters.csv", "--column", "letter", "--quiet")[0] == 0
-    for more, message in [(["letters.csv"], "column must be one of 'age', 'letter'"), (["small.npz", "--column", "x"], "format must be"),
+    for more, message in [(["letters.csv"], "column must be the one that holds the documents, one of 'age', 'letter'"), (["small.npz", "--column", "x"], "column is no option"),
                           (["letters.csv", "--column", "letter", "--min-df", "many"], "takes a number")]:
         code, out, err = run("fit", *more, "--out", "new", "--quiet")
         assert (code, out, err.count("\n")) == (2, "", 1) and message in err and not Path("new").exists()
