@@ -123,14 +123,14 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
 
 def kill_in_the_middle(t, how_many):
     "From now on this process is killed when the topics of sweep t have been written `how_many` times."
-    write, left = distributed.write_topics, [how_many]
+    write, left = distributed.write_shard_topics, [how_many]
 
     def deadly(corpus, run, sweep, i, z):
         write(corpus, run, sweep, i, z)
         left[0] -= sweep == t
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
-    distributed.write_topics = deadly
+    distributed.write_shard_topics = deadly
 
 
 def fit_and_die(corpus, run):
