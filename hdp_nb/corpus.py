@@ -468,25 +468,27 @@ def _finish(x, offsets, words, name):
         block[:] = rank[block]
     return x, offsets, vocab
 
-# %% ../nbs/00_corpus.ipynb #ba0bc96f
-def _check_rows(X, takes="counts of shape (n_docs, n_words) or a Corpus", hint="; Corpus.from_docs takes lists of word ids"):
-    "Refuse text, and lists of different lengths, which NumPy and scikit-learn would refuse in words of their own."
-    if isinstance(X, (str, os.PathLike)):
-        X = [X]
-    elif not isinstance(X, (list, tuple)) and getattr(X, "ndim", 2) != 1:
-        return
-    for row in X:
-        if isinstance(row, (str, os.PathLike)) or isinstance(row, (list, tuple)) and row and isinstance(row[0], str):
-            raise ValueError(f"X must be {takes}, got text: scikit-learn's CountVectorizer().fit_transform counts the words of strings, "
-                             "Corpus.from_docs takes lists of words")
-    lengths = {len(row) if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 else None for row in X}
-    if len(lengths) > 1:
-        got = "rows beside single values" if None in lengths else f"rows of {min(lengths)} to {max(lengths)} values"
-        raise ValueError(f"X must be {takes}, got {got}{hint}")
+# %% ../nbs/00_corpus.ipynb #ab4d8ade
+def _check_rows(X, takes, hint=""):
+    "Refuse lists of different lengths, which NumPy would refuse in words of its own."
+    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
+        lengths = {len(row) if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 else None for row in X}
+        if len(lengths) > 1:
+            got = "rows beside single values" if None in lengths else f"rows of {min(lengths)} to {max(lengths)} values"
+            raise ValueError(f"X must be {takes}, got {got}{hint}")
+
+def _check_table(X):
+    "Refuse what was never meant as a table of counts: text, and lists of word ids."
+    takes, text = "counts of shape (n_docs, n_words) or a Corpus", lambda it: isinstance(it, (str, os.PathLike))
+    rows = X if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else ()
+    if text(X) or any(text(row) or isinstance(row, (list, tuple)) and row and text(row[0]) for row in rows):
+        raise ValueError(f"X must be {takes}, got text: scikit-learn's CountVectorizer().fit_transform counts the words of strings, "
+                         "Corpus.from_docs takes lists of words")
+    _check_rows(X, takes, "; Corpus.from_docs takes lists of word ids")
 
 def _check_counts(X):
     "`X` as a sparse CSR array of int64 counts with sorted indices."
-    _check_rows(X)
+    _check_table(X)
     try:
         X = sp.csr_array(check_array(X, accept_sparse="csr", input_name="X"))
     except ValueError as e:

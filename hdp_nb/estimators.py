@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from . import __version__
 from .chain import _check_int, _rng_from_dict, _rng_to_dict, load_npz, run_chains, save_npz
-from .corpus import Corpus, as_corpus, as_rng, _check_number, _check_positive
+from .corpus import Corpus, as_corpus, as_rng, _check_number, _check_positive, _check_rows, _check_table
 from .direct import DirectSampler, HybridSampler, LDASampler
 from .dp import DPMixtureSampler, check_gamma_prior, point_partition
 from .franchise import FranchiseSampler, TopicCounts, fold_in, predictive_topics, token_probabilities
@@ -108,7 +108,7 @@ class _Saved(BaseEstimator):
 
     @classmethod
     def load(cls, path):
-        """Read a model that `save` wrote.
+        """Read a model of this class that `save` wrote; a model of another class is refused, which `load_model` would take.
 
         Nothing in the file is executed, whoever it is from.
 
@@ -118,7 +118,7 @@ class _Saved(BaseEstimator):
 
         Returns
         -------
-        A fitted estimator of this class. (`load_model` reads one of any class.)
+        A fitted estimator of this class.
 
         Raises
         ------
@@ -241,10 +241,7 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
     def _corpus(self, X, reset=False):
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
         if not isinstance(X, Corpus):
-            first = X if isinstance(X, (str, Path)) else next(iter(X), None) if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else None
-            if isinstance(first, (str, Path)) or isinstance(first, (list, tuple)) and first and isinstance(first[0], str):
-                raise ValueError("X must be counts of shape (n_docs, n_words) or a Corpus, got text: scikit-learn's CountVectorizer().fit_transform "
-                                 "counts the words of strings, Corpus.from_docs takes lists of words")
+            _check_table(X)
             if not reset:
                 check_is_fitted(self)
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None)
@@ -317,54 +314,9 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
         return {"topic": np.repeat(np.arange(K), n).tolist(), "share": np.repeat(self.topic_shares_, n).tolist(), "rank": list(range(1, n + 1))*K,
                 "word": [words[v] for v in ids.ravel()], "probability": np.take_along_axis(self.components_, ids, 1).ravel().tolist()}
 
-# %% ../nbs/19_estimators.ipynb #f9f5278c
-class _GibbsTopics(_TopicModel, _Sampled):
-    "A topic model whose samplers keep TopicCounts. A subclass has `_sampler(corpus)`."
-
-    def fit(self, X, y=None, callback=None, checkpoint=None):
-        """Fit to documents.
-
-        Parameters
-        ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
-        y : ignored
-        callback : callable, optional
-            Called as `callback(sweep, state)` after every sweep. `state.z` is the topic of every token in document order, `state.alpha` and
-            `state.gamma` are current values. A state may begin another fit, as its `init`.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to go on from if it exists.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A bad argument or bad counts, named in the message.
-        """
-        corpus = self._corpus(X, reset=True)
-        sampler = self._sampler(corpus)
-        chains, best = self._run(sampler, callback, checkpoint)
-        self._keep(corpus, sampler, chains, best)
-        return self
-
-    def _keep(self, corpus, sampler, chains, best):
-        "Lay out the results of the chains."
-        self._kept(sampler, chains, best)
-        self._show(corpus, self.samples_[self.best_], chains[best].state.z)
-
-    def _show(self, corpus, counts, z):
-        "Topics, largest first, of one sample; z are the topics of the corpus's tokens in the same sample."
-        phi, weight = self._topics(counts, corpus)
-        K = counts.beta.shape[-1] - 1
-        n_k = np.bincount(z, minlength=K)
-        self.order_ = np.argsort(-n_k, kind="stable")
-        self.n_topics_, self.alpha_, self.gamma_, self.eta_ = K, float(counts.alpha), float(counts.gamma), float(counts.eta)
-        self.topic_shares_, self.components_ = n_k[self.order_]/n_k.sum(), np.ascontiguousarray(phi[:, self.order_].T)
-        document = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
-        n_jk = np.bincount(document*K + z, minlength=corpus.n_docs*K).reshape(corpus.n_docs, K) + weight[..., :K]
-        self.doc_topic_ = (n_jk/n_jk.sum(axis=1, keepdims=True))[:, self.order_]
+# %% ../nbs/19_estimators.ipynb #43b47e17
+class _GibbsPredictions(_TopicModel, _Sampled):
+    "Predictions of a topic model that has kept TopicCounts in `samples_`."
 
     def _topics(self, counts, X):
         "Topics and weights, for the documents X, in one sample. A model in which documents differ in their weights gives a row for each."
@@ -432,6 +384,55 @@ class _GibbsTopics(_TopicModel, _Sampled):
             token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
         return np.log(p/len(self.samples_))
 
+# %% ../nbs/19_estimators.ipynb #f9f5278c
+class _GibbsTopics(_GibbsPredictions):
+    "A topic model whose samplers keep TopicCounts. A subclass has `_sampler(corpus)`."
+
+    def fit(self, X, y=None, callback=None, checkpoint=None):
+        """Fit to documents.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        y : ignored
+        callback : callable, optional
+            Called as `callback(sweep, state)` after every sweep. `state.z` is the topic of every token in document order, `state.alpha` and
+            `state.gamma` are current values. A state may begin another fit, as its `init`.
+        checkpoint : path, optional
+            File to write the chains to as they run, and to go on from if it exists.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A bad argument or bad counts, named in the message.
+        """
+        corpus = self._corpus(X, reset=True)
+        sampler = self._sampler(corpus)
+        chains, best = self._run(sampler, callback, checkpoint)
+        self._keep(corpus, sampler, chains, best)
+        return self
+
+    def _keep(self, corpus, sampler, chains, best):
+        "Lay out the results of the chains."
+        self._kept(sampler, chains, best)
+        self._show(corpus, self.samples_[self.best_], chains[best].state.z)
+
+    def _show(self, corpus, counts, z):
+        "Topics, largest first, of one sample; z are the topics of the corpus's tokens in the same sample."
+        phi, weight = self._topics(counts, corpus)
+        K = counts.beta.shape[-1] - 1
+        n_k = np.bincount(z, minlength=K)
+        self.order_ = np.argsort(-n_k, kind="stable")
+        self.n_topics_, self.alpha_, self.gamma_, self.eta_ = K, float(counts.alpha), float(counts.gamma), float(counts.eta)
+        self.topic_shares_, self.components_ = n_k[self.order_]/n_k.sum(), np.ascontiguousarray(phi[:, self.order_].T)
+        document = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
+        n_jk = np.bincount(document*K + z, minlength=corpus.n_docs*K).reshape(corpus.n_docs, K) + weight[..., :K]
+        self.doc_topic_ = (n_jk/n_jk.sum(axis=1, keepdims=True))[:, self.order_]
+
 # %% ../nbs/19_estimators.ipynb #b36d4986
 def _with_moves(model, sampler, kind):
     "The sampler, with the split-merge moves that the model asks for."
@@ -448,6 +449,7 @@ def _parallel(n_threads, *args):
 
 _SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler, "parallel": _parallel}
 
+# %% ../nbs/19_estimators.ipynb #c64f748f
 class HDP(_GibbsTopics):
     """Hierarchical Dirichlet process topic model (Teh, Jordan, Beal & Blei 2006), by Gibbs sampling.
 
@@ -602,66 +604,9 @@ class LDA(_GibbsTopics):
         return LDASampler(corpus, self.n_topics, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init,
                           self.eta_prior, self.alpha_per_document, self.weights)
 
-# %% ../nbs/19_estimators.ipynb #06bdbb02
-class TreeHDP(_GibbsTopics):
-    """Dirichlet processes on a tree of groups (Teh, Jordan, Beal & Blei 2006, sections 4 and 6.2), by direct assignment.
-
-    Groups may be nested to any depth, documents hang at any, and a group need not have documents. The number of topics is inferred.
-
-    Parameters
-    ----------
-    levels : list of str, or None
-        Group columns of the corpus, outermost first; None is all of them, an empty list the ordinary HDP. A document with the label "" (or -1) hangs one
-        node higher.
-    concentrations : float > 0, or list
-        Of the root, of every level, and of the documents: len(levels) + 2 numbers, or one for all. Where to begin, or for good where the prior is None.
-    concentration_priors : (shape, rate), None, or a list of those
-        Gamma priors, likewise. None holds fixed.
-    eta : float > 0
-        Dirichlet parameter of the topics. Smaller values give more, sharper topics.
-    eta_prior : (shape, rate) or None
-    per_node : bool
-        Whether every node has a concentration of its own, with its level's prior, and not every level.
-    groups : list of tuples of labels
-        Groups to have in the tree even if no document is in them, as paths from the outermost level.
-    n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose : see HDP
-    init : int, "sequential", array of topics, or state
-        Where to begin: see HDP. With given topics the number is that of others, and in an array the first are those given.
-
-    Attributes
-    ----------
-    components_ : float array, shape (n_topics_, n_words)
-        Topics: posterior mean word probabilities given one sample; rows sum to 1, largest topic first.
-    node_weights_ : float array, shape (n_nodes, n_topics_)
-        Expected weights of these topics at every node. Rows sum to 1 less what topics not seen have.
-    nodes_ : list of lists of labels
-        Path of every node, in depth-first order; [] is the root. See `node`.
-    concentrations_ : float array, shape (n_nodes,)
-        Of every node, in the last sweep; `concentrations_[0]` is `gamma_`, and `alpha_` that of the documents.
-    given_ : int array, shape (n_topics_,)
-        Which of the given topics each topic is: its row of the given model's `components_` (of given TopicCounts: its column); -1 for others.
-    levels_ : list of str
-    topic_shares_, n_topics_, alpha_, gamma_, eta_, trace_, traces_, samples_, sample_chain_, doc_topic_, vocabulary_, n_features_in_, burn_in_ : see HDP
-        `trace_` also has alpha_<level>, the mean concentration of a level's nodes; log_joint is log p(x, z) given the weights of the nodes.
-        `beta` of a sample has a row for every node.
-    """
-    def __init__(self, levels=None, concentrations=1.0, concentration_priors=(1, 1), eta=0.5, eta_prior=None, per_node=False, groups=None,
-                 n_iter=300, burn_in=None, thin=10, init=100, n_chains=1, n_jobs=None, random_state=None, verbose=False):
-        self.levels = levels
-        self.concentrations = concentrations
-        self.concentration_priors = concentration_priors
-        self.eta = eta
-        self.eta_prior = eta_prior
-        self.per_node = per_node
-        self.groups = groups
-        self.n_iter = n_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.init = init
-        self.n_chains = n_chains
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+# %% ../nbs/19_estimators.ipynb #63318ed6
+class _TreeTopics(_GibbsTopics):
+    "What sets a tree apart: nodes, and topics that are given."
 
     def fit(self, X, y=None, callback=None, checkpoint=None, topics=None):
         """Fit to documents.
@@ -733,6 +678,67 @@ class TreeHDP(_GibbsTopics):
             raise ValueError(f"labels must be the path of a node, one of nodes_, got {labels}")
         return self.nodes_.index(list(labels))
 
+# %% ../nbs/19_estimators.ipynb #06bdbb02
+class TreeHDP(_TreeTopics):
+    """Dirichlet processes on a tree of groups (Teh, Jordan, Beal & Blei 2006, sections 4 and 6.2), by direct assignment.
+
+    Groups may be nested to any depth, documents hang at any, and a group need not have documents. The number of topics is inferred.
+
+    Parameters
+    ----------
+    levels : list of str, or None
+        Group columns of the corpus, outermost first; None is all of them, an empty list the ordinary HDP. A document with the label "" (or -1) hangs one
+        node higher.
+    concentrations : float > 0, or list
+        Of the root, of every level, and of the documents: len(levels) + 2 numbers, or one for all. Where to begin, or for good where the prior is None.
+    concentration_priors : (shape, rate), None, or a list of those
+        Gamma priors, likewise. None holds fixed.
+    eta : float > 0
+        Dirichlet parameter of the topics. Smaller values give more, sharper topics.
+    eta_prior : (shape, rate) or None
+    per_node : bool
+        Whether every node has a concentration of its own, with its level's prior, and not every level.
+    groups : list of tuples of labels
+        Groups to have in the tree even if no document is in them, as paths from the outermost level.
+    n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose : see HDP
+    init : int, "sequential", array of topics, or state
+        Where to begin: see HDP. With given topics the number is that of others, and in an array the first are those given.
+
+    Attributes
+    ----------
+    components_ : float array, shape (n_topics_, n_words)
+        Topics: posterior mean word probabilities given one sample; rows sum to 1, largest topic first.
+    node_weights_ : float array, shape (n_nodes, n_topics_)
+        Expected weights of these topics at every node. Rows sum to 1 less what topics not seen have.
+    nodes_ : list of lists of labels
+        Path of every node, in depth-first order; [] is the root. See `node`.
+    concentrations_ : float array, shape (n_nodes,)
+        Of every node, in the last sweep; `concentrations_[0]` is `gamma_`, and `alpha_` that of the documents.
+    given_ : int array, shape (n_topics_,)
+        Which of the given topics each topic is: its row of the given model's `components_` (of given TopicCounts: its column); -1 for others.
+    levels_ : list of str
+    topic_shares_, n_topics_, alpha_, gamma_, eta_, trace_, traces_, samples_, sample_chain_, doc_topic_, vocabulary_, n_features_in_, burn_in_ : see HDP
+        `trace_` also has alpha_<level>, the mean concentration of a level's nodes; log_joint is log p(x, z) given the weights of the nodes.
+        `beta` of a sample has a row for every node.
+    """
+    def __init__(self, levels=None, concentrations=1.0, concentration_priors=(1, 1), eta=0.5, eta_prior=None, per_node=False, groups=None,
+                 n_iter=300, burn_in=None, thin=10, init=100, n_chains=1, n_jobs=None, random_state=None, verbose=False):
+        self.levels = levels
+        self.concentrations = concentrations
+        self.concentration_priors = concentration_priors
+        self.eta = eta
+        self.eta_prior = eta_prior
+        self.per_node = per_node
+        self.groups = groups
+        self.n_iter = n_iter
+        self.burn_in = burn_in
+        self.thin = thin
+        self.init = init
+        self.n_chains = n_chains
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
 # %% ../nbs/19_estimators.ipynb #4b4f29a3
 def _family(name):
     "The likelihood of that name."
@@ -753,10 +759,101 @@ def _component_prior(model, fam, X):
     size = {"n_words": model.n_symbols} if fam.name == "categorical" and model.n_symbols is not None else {}
     return fam.default_prior(X, eta=model.eta, **size)
 
-# %% ../nbs/19_estimators.ipynb #789711a0
+# %% ../nbs/19_estimators.ipynb #62095c8c
 _COMPARED = 200      # samples at most among which the clustering to show is chosen: all pairs of them are compared
 
-class DPMixture(ClusterMixin, _Sampled):
+class _MixtureFit(ClusterMixin, _Sampled):
+    "A mixture, from rows to clusters."
+
+    def fit(self, X, y=None, callback=None, checkpoint=None):
+        """Fit to the rows of X.
+
+        Parameters
+        ----------
+        X : array, shape (n, n_columns)
+            Counts may be sparse; symbols may come as one flat array.
+        y : ignored
+        callback : callable, optional
+            Called as `callback(sweep, state)` after every sweep. `state.z` is the component of every row, `state.alpha` the current value.
+        checkpoint : path, optional
+            File to write the chains to as they run, and to go on from if it exists.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A bad argument or bad data, named in the message.
+        """
+        _family(self.likelihood)
+        self.data_ = self._rows(X, reset=True)
+        sampler = self._sampler()
+        self.data_ = sampler.data
+        moves = _with_moves(self, sampler, DPSplitMerge)
+        chains, _ = self._run(moves, callback, checkpoint)
+        samples = [sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]]
+        self.samples_ = {name: np.array([sample[name] for sample in samples]) for name in samples[0]}
+        few = self.samples_["z"][::-(-len(samples)//_COMPARED)]
+        z = few[point_partition(few)]
+        self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
+        self.n_components_ = int(z.max()) + 1
+        self.components_ = sampler.fam.expected(sampler.prior, sampler.state(self.labels_).stats, self.n_components_)
+        return self
+
+    def _rows(self, X, reset=False):
+        "X as rows with the columns of the fit; with reset, as those that set them."
+        if self.likelihood == "categorical" and np.ndim(X) == 1:
+            X = np.reshape(X, (-1, 1))
+        _check_rows(X, "a table of shape (n, n_columns)")
+        return validate_data(self, X, reset=reset, accept_sparse="csr" if self.likelihood == "multinomial" else False)
+
+    def _sampler(self):
+        "The sampler over the rows of the fit."
+        fam = _family(self.likelihood)
+        return DPMixtureSampler(fam, self.data_, _component_prior(self, fam, self.data_), self.alpha, self.alpha_prior)
+
+# %% ../nbs/19_estimators.ipynb #f1a148f2
+class _MixturePredictions(_MixtureFit):
+    "What the kept clusterings say about other rows."
+
+    def _log_weights(self, X):
+        "For every kept sample its labels, and log p(component, x) for the rows x of X, the last column for a new component."
+        check_is_fitted(self)
+        X, sampler = self._rows(X), self._sampler()
+        return ((z, sampler.log_weights(sampler.state(z, alpha), X)) for z, alpha in zip(self.samples_["z"], self.samples_["alpha"]))
+
+    def predict(self, X):
+        """The most probable cluster, one of those of `labels_`, for every row of X; see above how it is averaged over samples.
+
+        Returns
+        -------
+        int array, shape (n,)
+        """
+        samples, C, membership = self._log_weights(X), self.n_components_, 0.0
+        for z, log_w in samples:
+            w = np.exp(log_w - logsumexp(log_w, axis=1, keepdims=True))[:, :-1]
+            members = np.bincount(z*C + self.labels_, minlength=w.shape[1]*C).reshape(-1, C)
+            membership += w @ (members/members.sum(axis=1, keepdims=True))
+        return membership.argmax(axis=1)
+
+    def score_samples(self, X):
+        """Log predictive density of every row of X, the density averaged over the kept samples.
+
+        Returns
+        -------
+        float array, shape (n,)
+        """
+        log_p = [logsumexp(log_w, axis=1) for _, log_w in self._log_weights(X)]
+        return logsumexp(log_p, axis=0) - math.log(len(log_p))
+
+    def score(self, X, y=None):
+        "Mean log predictive density of the rows of X."
+        return float(self.score_samples(X).mean())
+
+# %% ../nbs/19_estimators.ipynb #789711a0
+class DPMixture(_MixturePredictions):
     """Dirichlet process mixture (Teh, Jordan, Beal & Blei 2006, section 3.3) by collapsed Gibbs sampling: clusters and densities.
 
     The number of clusters is inferred.
@@ -833,91 +930,9 @@ class DPMixture(ClusterMixin, _Sampled):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X, y=None, callback=None, checkpoint=None):
-        """Fit to the rows of X.
-
-        Parameters
-        ----------
-        X : array, shape (n, n_columns)
-            Counts may be sparse; symbols may come as one flat array.
-        y : ignored
-        callback : callable, optional
-            Called as `callback(sweep, state)` after every sweep. `state.z` is the component of every row, `state.alpha` the current value.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to go on from if it exists.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A bad argument or bad data, named in the message.
-        """
-        _family(self.likelihood)
-        self.data_ = self._rows(X, reset=True)
-        sampler = self._sampler()
-        self.data_ = sampler.data
-        moves = _with_moves(self, sampler, DPSplitMerge)
-        chains, _ = self._run(moves, callback, checkpoint)
-        samples = [sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]]
-        self.samples_ = {name: np.array([sample[name] for sample in samples]) for name in samples[0]}
-        few = self.samples_["z"][::-(-len(samples)//_COMPARED)]
-        z = few[point_partition(few)]
-        self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
-        self.n_components_ = int(z.max()) + 1
-        self.components_ = sampler.fam.expected(sampler.prior, sampler.state(self.labels_).stats, self.n_components_)
-        return self
-
-    def _rows(self, X, reset=False):
-        "X as rows with the columns of the fit; with reset, as those that set them."
-        if self.likelihood == "categorical" and np.ndim(X) == 1:
-            X = np.reshape(X, (-1, 1))
-        return validate_data(self, X, reset=reset, accept_sparse="csr" if self.likelihood == "multinomial" else False)
-
-    def _sampler(self):
-        "The sampler over the rows of the fit."
-        fam = _family(self.likelihood)
-        return DPMixtureSampler(fam, self.data_, _component_prior(self, fam, self.data_), self.alpha, self.alpha_prior)
-
-    def _log_weights(self, X):
-        "For every kept sample its labels, and log p(component, x) for the rows x of X, the last column for a new component."
-        check_is_fitted(self)
-        X, sampler = self._rows(X), self._sampler()
-        return ((z, sampler.log_weights(sampler.state(z, alpha), X)) for z, alpha in zip(self.samples_["z"], self.samples_["alpha"]))
-
-    def predict(self, X):
-        """The most probable cluster, one of those of `labels_`, for every row of X; see above how it is averaged over samples.
-
-        Returns
-        -------
-        int array, shape (n,)
-        """
-        samples, C, membership = self._log_weights(X), self.n_components_, 0.0
-        for z, log_w in samples:
-            w = np.exp(log_w - logsumexp(log_w, axis=1, keepdims=True))[:, :-1]
-            members = np.bincount(z*C + self.labels_, minlength=w.shape[1]*C).reshape(-1, C)
-            membership += w @ (members/members.sum(axis=1, keepdims=True))
-        return membership.argmax(axis=1)
-
-    def score_samples(self, X):
-        """Log predictive density of every row of X, the density averaged over the kept samples.
-
-        Returns
-        -------
-        float array, shape (n,)
-        """
-        log_p = [logsumexp(log_w, axis=1) for _, log_w in self._log_weights(X)]
-        return logsumexp(log_p, axis=0) - math.log(len(log_p))
-
-    def score(self, X, y=None):
-        "Mean log predictive density of the rows of X."
-        return float(self.score_samples(X).mean())
-
-# %% ../nbs/19_estimators.ipynb #63318ed6
-class _Nested(_TopicModel, _Sampled):
-    "What the nested models share."
+# %% ../nbs/19_estimators.ipynb #67cff5e6
+class _NestedFit(_TopicModel, _Sampled):
+    "What the nested models share: from documents to clusters, topics and words."
     _counts = NestedCounts
 
     def fit(self, X, y=None, callback=None, checkpoint=None):
@@ -992,6 +1007,10 @@ class _Nested(_TopicModel, _Sampled):
     def _proportions(self, corpus):
         counts = self.samples_[self.best_]
         return topic_proportions(self._predictive(counts), counts.cluster, corpus.to_matrix())[:, self.order_]
+
+# %% ../nbs/19_estimators.ipynb #d54ddb07
+class _Nested(_NestedFit):
+    "What the nested models share: predictions."
 
     def transform(self, X):
         """Expected share of every document's tokens that is in each of the topics of `components_`.
@@ -1295,6 +1314,8 @@ class VariationalHDP(_VariationalTopics):
         Threads (-1: one per core); the result does not depend on it.
     random_state : None, int or numpy.random.Generator
         For the topics to begin with.
+    verbose : bool
+        A progress bar on stderr, over `max_iter` passes; it stops short where the bound has settled.
 
     Attributes
     ----------
@@ -1317,7 +1338,7 @@ class VariationalHDP(_VariationalTopics):
     n_features_in_ : int
     """
     def __init__(self, n_topics=100, gamma=1.0, alpha=1.0, eta=0.5, learn_concentrations=True, gamma_prior=(1, 1), alpha_prior=(1, 1),
-                 learn_eta=False, max_iter=100, tol=1e-5, n_jobs=None, random_state=None):
+                 learn_eta=False, max_iter=100, tol=1e-5, n_jobs=None, random_state=None, verbose=False):
         self.n_topics = n_topics
         self.gamma = gamma
         self.alpha = alpha
@@ -1330,6 +1351,7 @@ class VariationalHDP(_VariationalTopics):
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X, y=None, callback=None):
         """Fit to documents.
@@ -1355,8 +1377,14 @@ class VariationalHDP(_VariationalTopics):
         _check_number("tol", self.tol, 0, above=False)
         corpus = self._corpus(X, reset=True)
         state = first_state(as_rng(self.random_state), corpus.n_words, self.n_topics, self.alpha, self.gamma, self.eta)
-        state, found, self.trace_ = fit_batch(distinct_words(corpus), state, alpha_prior=alpha_prior, gamma_prior=gamma_prior, learn_eta=self.learn_eta,
-                                              max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs, callback=callback)
+        with tqdm(total=self.max_iter, unit="pass", disable=not self.verbose) as bar:
+            def step(i, state):
+                bar.update()
+                if callback is not None:
+                    callback(i, state)
+
+            state, found, self.trace_ = fit_batch(distinct_words(corpus), state, alpha_prior=alpha_prior, gamma_prior=gamma_prior, learn_eta=self.learn_eta,
+                                                  max_iter=self.max_iter, tol=self.tol, n_jobs=self.n_jobs, callback=step)
         n, self.n_iter_ = doc_topics(found, self.n_topics), len(self.trace_["bound"])
         used = n.sum(axis=0) > 0.5
         weights, rest = state.beta[:-1][used], state.beta[:-1][~used].sum() + state.beta[-1]      # an unused topic is one without a number
@@ -1367,10 +1395,114 @@ class VariationalHDP(_VariationalTopics):
         self.doc_topic_ = pi/pi.sum(axis=1, keepdims=True)
         return self
 
-# %% ../nbs/19_estimators.ipynb #25e531ae
+# %% ../nbs/19_estimators.ipynb #adfb3a1c
 _ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", "tried", "splits", "births", "merges", "deletes")
 
-class OnlineHDP(_VariationalTopics):
+class _Minibatches(_VariationalTopics):
+    "One minibatch, and what comes before the first and after each."
+
+    def _options(self):
+        "The arguments, checked."
+        alpha_prior, gamma_prior = self._priors()
+        for name in ("batch_size", "n_passes"):
+            _check_int(name, getattr(self, name), 1)
+        for name, low, high in (("tau", 0, math.inf), ("kappa", 0.5, 1)):
+            _check_number(name, getattr(self, name), low, high, above=False)
+        if self.n_docs is not None:
+            _check_int("n_docs", self.n_docs, 1)
+        return OnlineOptions(float(self.tau), float(self.kappa), alpha_prior, gamma_prior, bool(self.learn_eta), n_jobs=self.n_jobs,
+                             split_merge=bool(self.split_merge))
+
+    def _begin(self, rng, corpus):
+        "The state before the first minibatch, and empty traces."
+        return first_online_state(rng, corpus.n_words, self.n_topics, self.alpha, self.gamma, self.eta), {name: [] for name in _ONLINE_TRACE}
+
+    def _end(self, rng, state, trace):
+        "Lay out the results after a minibatch."
+        self.state_, self.trace_ = state._asdict(), {name: np.array(values) for name, values in trace.items()}
+        self.rng_ = json.dumps(_rng_to_dict(rng), default=np.ndarray.tolist)
+        self._show()
+        return self
+
+    def _learn(self, rng, state, trace, docs, n_docs, options):
+        "A minibatch; one without a token teaches nothing."
+        if not docs.lengths.sum():
+            return state._replace(seen=state.seen + len(docs.lengths))
+        state, info = online_step(rng, state, docs, n_docs, options)
+        for name, values in trace.items():
+            values.append(info[name])
+        return state
+
+# %% ../nbs/19_estimators.ipynb #84b8cb39
+class _Stream(_Minibatches):
+    "Minibatches, one after the other."
+
+    def fit(self, X, y=None, callback=None):
+        """Fit to documents, in minibatches drawn at random.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        y : ignored
+        callback : callable, optional
+            Called as `callback(minibatch, state)`, state an OnlineState, after every minibatch. It, or Ctrl-C, may raise KeyboardInterrupt to end the
+            fit with what it has.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A bad argument or bad counts, named in the message.
+        """
+        options, corpus, rng = self._options(), self._corpus(X, reset=True), as_rng(self.random_state)
+        docs, (state, trace) = distinct_words(corpus), self._begin(rng, corpus)
+        n_parts = -(-corpus.n_docs//self.batch_size)
+        total, order = self.n_passes*n_parts, (rows for _ in range(self.n_passes) for rows in np.array_split(rng.permutation(corpus.n_docs), n_parts))
+        with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
+            try:
+                for i, rows in enumerate(order):
+                    now = settling(options) if i >= .75*total else options
+                    state = self._learn(rng, state, trace, take(docs, np.sort(rows)), corpus.n_docs, now)
+                    if callback is not None and trace["n_topics"]:
+                        callback(len(trace["n_topics"]) - 1, state)
+                    bar.update()
+            except KeyboardInterrupt:
+                if not trace["n_topics"]:
+                    raise
+        return self._end(rng, state, trace)
+
+    def partial_fit(self, X, y=None):
+        """Learn from one minibatch.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+            The first minibatch sets the vocabulary.
+        y : ignored
+
+        Returns
+        -------
+        self
+            Complete after every minibatch: it can predict, be saved, be loaded elsewhere, and go on, with the same result to the last bit.
+        """
+        options, first = self._options(), not hasattr(self, "state_")
+        corpus = self._corpus(X, reset=first)
+        if self.n_docs is not None and self.n_docs < corpus.n_docs:
+            raise ValueError(f"n_docs must be at least the {corpus.n_docs} documents of the minibatch, got {self.n_docs}")
+        if first:
+            rng = as_rng(self.random_state)
+            state, trace = self._begin(rng, corpus)
+        else:
+            rng, state = _rng_from_dict(json.loads(self.rng_)), OnlineState(**self.state_)
+            trace = {name: values.tolist() for name, values in self.trace_.items()}
+        n_docs = int(state.seen) + corpus.n_docs if self.n_docs is None else self.n_docs
+        return self._end(rng, self._learn(rng, state, trace, distinct_words(corpus), n_docs, options), trace)
+
+# %% ../nbs/19_estimators.ipynb #25e531ae
+class OnlineHDP(_Stream):
     """Hierarchical Dirichlet process topic model by online variational inference (Bryant & Sudderth 2012), with topics that split, merge and go.
 
     Parameters
@@ -1438,205 +1570,10 @@ class OnlineHDP(_VariationalTopics):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _options(self):
-        "The arguments, checked."
-        alpha_prior, gamma_prior = self._priors()
-        for name in ("batch_size", "n_passes"):
-            _check_int(name, getattr(self, name), 1)
-        for name, low, high in (("tau", 0, math.inf), ("kappa", 0.5, 1)):
-            _check_number(name, getattr(self, name), low, high, above=False)
-        if self.n_docs is not None:
-            _check_int("n_docs", self.n_docs, 1)
-        return OnlineOptions(float(self.tau), float(self.kappa), alpha_prior, gamma_prior, bool(self.learn_eta), n_jobs=self.n_jobs,
-                             split_merge=bool(self.split_merge))
-
-    def _begin(self, rng, corpus):
-        "The state before the first minibatch, and empty traces."
-        return first_online_state(rng, corpus.n_words, self.n_topics, self.alpha, self.gamma, self.eta), {name: [] for name in _ONLINE_TRACE}
-
-    def _end(self, rng, state, trace):
-        "Lay out the results after a minibatch."
-        self.state_, self.trace_ = state._asdict(), {name: np.array(values) for name, values in trace.items()}
-        self.rng_ = json.dumps(_rng_to_dict(rng), default=np.ndarray.tolist)
-        self._show()
-        return self
-
-    def fit(self, X, y=None, callback=None):
-        """Fit to documents, in minibatches drawn at random.
-
-        Parameters
-        ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
-        y : ignored
-        callback : callable, optional
-            Called as `callback(minibatch, state)`, state an OnlineState, after every minibatch. It, or Ctrl-C, may raise KeyboardInterrupt to end the
-            fit with what it has.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A bad argument or bad counts, named in the message.
-        """
-        options, corpus, rng = self._options(), self._corpus(X, reset=True), as_rng(self.random_state)
-        docs, (state, trace) = distinct_words(corpus), self._begin(rng, corpus)
-        n_parts = -(-corpus.n_docs//self.batch_size)
-        total, order = self.n_passes*n_parts, (rows for _ in range(self.n_passes) for rows in np.array_split(rng.permutation(corpus.n_docs), n_parts))
-        with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
-            try:
-                for i, rows in enumerate(order):
-                    now = settling(options) if i >= .75*total else options
-                    state = self._learn(rng, state, trace, take(docs, np.sort(rows)), corpus.n_docs, now)
-                    if callback is not None and trace["n_topics"]:
-                        callback(len(trace["n_topics"]) - 1, state)
-                    bar.update()
-            except KeyboardInterrupt:
-                if not trace["n_topics"]:
-                    raise
-        return self._end(rng, state, trace)
-
-    def _learn(self, rng, state, trace, docs, n_docs, options):
-        "A minibatch; one without a token teaches nothing."
-        if not docs.lengths.sum():
-            return state._replace(seen=state.seen + len(docs.lengths))
-        state, info = online_step(rng, state, docs, n_docs, options)
-        for name, values in trace.items():
-            values.append(info[name])
-        return state
-
-    def partial_fit(self, X, y=None):
-        """Learn from one minibatch.
-
-        Parameters
-        ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
-            The first minibatch sets the vocabulary.
-        y : ignored
-
-        Returns
-        -------
-        self
-            Complete after every minibatch: it can predict, be saved, be loaded elsewhere, and go on, with the same result to the last bit.
-        """
-        options, first = self._options(), not hasattr(self, "state_")
-        corpus = self._corpus(X, reset=first)
-        if self.n_docs is not None and self.n_docs < corpus.n_docs:
-            raise ValueError(f"n_docs must be at least the {corpus.n_docs} documents of the minibatch, got {self.n_docs}")
-        if first:
-            rng = as_rng(self.random_state)
-            state, trace = self._begin(rng, corpus)
-        else:
-            rng, state = _rng_from_dict(json.loads(self.rng_)), OnlineState(**self.state_)
-            trace = {name: values.tolist() for name, values in self.trace_.items()}
-        n_docs = int(state.seen) + corpus.n_docs if self.n_docs is None else self.n_docs
-        return self._end(rng, self._learn(rng, state, trace, distinct_words(corpus), n_docs, options), trace)
-
-# %% ../nbs/19_estimators.ipynb #9510f746
-class HDPHMM(_Sampled):
-    """Infinite hidden Markov model: the HDP-HMM of Teh, Jordan, Beal & Blei (2006), section 7, by Gibbs sampling.
-
-    The number of states is inferred.
-
-    Parameters
-    ----------
-    sampler : "direct", "beam" or "weak_limit"
-        One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences, with at most `max_states` states, which
-        needs the fewest sweeps where states last long (with `kappa_prior`, direct assignment gets there in some thousands).
-    emission : "categorical", "normal", "poisson" or the name of a likelihood
-        What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance matrix; counts of events.
-    gamma, alpha : float > 0
-        Concentration of the global weights of the states, and of the rows of the transition matrix: where they begin, or for good if their prior is None.
-    eta : float > 0
-        Dirichlet parameter of the symbols of a state, for "categorical".
-    gamma_prior, alpha_prior, eta_prior : (shape, rate) or None
-        Gamma priors; None holds the parameter fixed.
-    n_symbols : int or None
-        Size of the alphabet, for "categorical"; None is the largest symbol plus one.
-    kappa : float >= 0
-        Extra weight of staying in a state (Fox et al. 2008): where it begins, or for good if its prior is None.
-    kappa_prior : (shape, rate) or None
-    gamma_group : float > 0
-        Where `fit` is told of groups of sequences: concentration of their weights around the global ones; where it begins, or for good if its prior is None.
-    gamma_group_prior : (shape, rate) or None
-    prior : dict or None
-        Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood has; those not given are set from X.
-    max_states : int
-        Of the weak limit.
-    n_iter : int
-        Sweeps.
-    burn_in : int or None
-        Sweeps at the start from which no sample is kept; None is half of them.
-    thin : int
-        Of the later sweeps the first is kept, then every `thin`-th.
-    init : int or array of N states
-        Where to begin: every step in one of that many states at random (rather too many than too few); in these.
-    n_chains : int
-        Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result does not depend on it.
-    random_state : None, int or numpy.random.Generator
-    verbose : bool
-        A progress bar on stderr.
-
-    Attributes
-    ----------
-    n_states_ : int
-        States in use in the sample that is shown. Their posterior is in `trace_["n_states"]`.
-    startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
-        Posterior mean transitions between these states; rows sum to 1. With groups of sequences both have an axis of groups in front.
-    weights_ : float array, shape (n_states_ + 1,)
-        Global weights of these states; the last is that of all states not in use.
-    groups_ : array of labels, or None
-        Groups of the fit, sorted: the order in which the other attributes have them.
-    group_weights_ : float array, shape (n_groups, n_states_ + 1), or None
-        Weights of the states in every group.
-    emissions_ : dict of arrays
-        Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or as `expected` of the likelihood has them.
-    labels_ : int array, shape (N,)
-        State of every step of the fit, 0 the one with the most steps.
-    alpha_, gamma_, kappa_ : float
-        Of the same sample; so is gamma_group_, None without groups.
-    trace_, traces_ : dict
-        Name to an array with one value per sweep, burn-in included: n_states, log_joint (of observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa, eta or
-        gamma_group where there is one. Of the chain that is shown, and of all.
-    samples_ : list of StateCounts
-        What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its states in the order `order_`.
-    sample_chain_ : int array, shape (len(samples_),)
-        The chain that each sample is from.
-    prior_ : dict
-        Hyperparameters of the emissions.
-    burn_in_ : int
-        Sweeps before the first kept sample.
-    """
+# %% ../nbs/19_estimators.ipynb #ca6bc280
+class _StateFit(_Sampled):
+    "Hidden states, from sequences to one sample to look at."
     _counts = StateCounts
-
-    def __init__(self, sampler="direct", emission="categorical", gamma=1.0, alpha=1.0, eta=0.5, gamma_prior=(1, 1), alpha_prior=(1, 1), eta_prior=None,
-                 n_symbols=None, kappa=0.0, kappa_prior=None, gamma_group=1.0, gamma_group_prior=(1, 1), prior=None, max_states=50, n_iter=1000, burn_in=None, thin=10, init=20, n_chains=1,
-                 n_jobs=None, random_state=None, verbose=False):
-        self.sampler = sampler
-        self.emission = emission
-        self.gamma = gamma
-        self.alpha = alpha
-        self.eta = eta
-        self.gamma_prior = gamma_prior
-        self.alpha_prior = alpha_prior
-        self.eta_prior = eta_prior
-        self.n_symbols = n_symbols
-        self.kappa = kappa
-        self.kappa_prior = kappa_prior
-        self.gamma_group = gamma_group
-        self.gamma_group_prior = gamma_group_prior
-        self.prior = prior
-        self.max_states = max_states
-        self.n_iter = n_iter
-        self.burn_in = burn_in
-        self.thin = thin
-        self.init = init
-        self.n_chains = n_chains
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
         """Fit to one or more sequences.
@@ -1711,6 +1648,10 @@ class HDPHMM(_Sampled):
         self.startprob_, self.transmat_ = startprob[..., self.order_], transmat[..., self.order_[:, None], self.order_]
         self.emissions_ = {name: a[self.order_] for name, a in mean_emissions(emission, prior, counts).items()}
         self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
+
+# %% ../nbs/19_estimators.ipynb #819a06f5
+class _StatePredictions(_StateFit):
+    "What the kept samples say about other sequences."
 
     def _parts(self, X, lengths, groups):
         "The emission, its prior, the number of steps; and of each group (numbers of its sequences, its steps, its Sequences, its samples)."
@@ -1805,9 +1746,111 @@ class HDPHMM(_Sampled):
         g = () if group is None else labels.index(group)
         return sample_chain(as_rng(random_state), self.startprob_[g], self.transmat_[g], self.emissions_, _check_int("n_samples", n_samples, 1))
 
+# %% ../nbs/19_estimators.ipynb #9510f746
+class HDPHMM(_StatePredictions):
+    """Infinite hidden Markov model: the HDP-HMM of Teh, Jordan, Beal & Blei (2006), section 7, by Gibbs sampling.
+
+    The number of states is inferred.
+
+    Parameters
+    ----------
+    sampler : "direct", "beam" or "weak_limit"
+        One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences, with at most `max_states` states, which
+        needs the fewest sweeps where states last long (with `kappa_prior`, direct assignment gets there in some thousands).
+    emission : "categorical", "normal", "poisson" or the name of a likelihood
+        What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance matrix; counts of events.
+    gamma, alpha : float > 0
+        Concentration of the global weights of the states, and of the rows of the transition matrix: where they begin, or for good if their prior is None.
+    eta : float > 0
+        Dirichlet parameter of the symbols of a state, for "categorical".
+    gamma_prior, alpha_prior, eta_prior : (shape, rate) or None
+        Gamma priors; None holds the parameter fixed.
+    n_symbols : int or None
+        Size of the alphabet, for "categorical"; None is the largest symbol plus one.
+    kappa : float >= 0
+        Extra weight of staying in a state (Fox et al. 2008): where it begins, or for good if its prior is None.
+    kappa_prior : (shape, rate) or None
+    gamma_group : float > 0
+        Where `fit` is told of groups of sequences: concentration of their weights around the global ones; where it begins, or for good if its prior is None.
+    gamma_group_prior : (shape, rate) or None
+    prior : dict or None
+        Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood has; those not given are set from X.
+    max_states : int
+        Of the weak limit.
+    n_iter : int
+        Sweeps.
+    burn_in : int or None
+        Sweeps at the start from which no sample is kept; None is half of them.
+    thin : int
+        Of the later sweeps the first is kept, then every `thin`-th.
+    init : int or array of N states
+        Where to begin: every step in one of that many states at random (rather too many than too few); in these.
+    n_chains : int
+        Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result does not depend on it.
+    random_state : None, int or numpy.random.Generator
+    verbose : bool
+        A progress bar on stderr.
+
+    Attributes
+    ----------
+    n_states_ : int
+        States in use in the sample that is shown. Their posterior is in `trace_["n_states"]`.
+    startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
+        Posterior mean transitions between these states; rows sum to 1. With groups of sequences both have an axis of groups in front.
+    weights_ : float array, shape (n_states_ + 1,)
+        Global weights of these states; the last is that of all states not in use.
+    groups_ : array of labels, or None
+        Groups of the fit, sorted: the order in which the other attributes have them.
+    group_weights_ : float array, shape (n_groups, n_states_ + 1), or None
+        Weights of the states in every group.
+    emissions_ : dict of arrays
+        Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or as `expected` of the likelihood has them.
+    labels_ : int array, shape (N,)
+        State of every step of the fit, 0 the one with the most steps.
+    alpha_, gamma_, kappa_ : float
+        Of the same sample; so is gamma_group_, None without groups.
+    trace_, traces_ : dict
+        Name to an array with one value per sweep, burn-in included: n_states, log_joint (of observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa, eta or
+        gamma_group where there is one. Of the chain that is shown, and of all.
+    samples_ : list of StateCounts
+        What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its states in the order `order_`.
+    sample_chain_ : int array, shape (len(samples_),)
+        The chain that each sample is from.
+    prior_ : dict
+        Hyperparameters of the emissions.
+    burn_in_ : int
+        Sweeps before the first kept sample.
+    """
+    def __init__(self, sampler="direct", emission="categorical", gamma=1.0, alpha=1.0, eta=0.5, gamma_prior=(1, 1), alpha_prior=(1, 1), eta_prior=None,
+                 n_symbols=None, kappa=0.0, kappa_prior=None, gamma_group=1.0, gamma_group_prior=(1, 1), prior=None, max_states=50, n_iter=1000, burn_in=None, thin=10, init=20, n_chains=1,
+                 n_jobs=None, random_state=None, verbose=False):
+        self.sampler = sampler
+        self.emission = emission
+        self.gamma = gamma
+        self.alpha = alpha
+        self.eta = eta
+        self.gamma_prior = gamma_prior
+        self.alpha_prior = alpha_prior
+        self.eta_prior = eta_prior
+        self.n_symbols = n_symbols
+        self.kappa = kappa
+        self.kappa_prior = kappa_prior
+        self.gamma_group = gamma_group
+        self.gamma_group_prior = gamma_group_prior
+        self.prior = prior
+        self.max_states = max_states
+        self.n_iter = n_iter
+        self.burn_in = burn_in
+        self.thin = thin
+        self.init = init
+        self.n_chains = n_chains
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
 # %% ../nbs/19_estimators.ipynb #0689aec2
 def load_model(path):
-    """Read a model of any class that `save` wrote.
+    """Read a model that `save` wrote, of whichever class the file says it is; `HDP.load` and its like take their own class only.
 
     Nothing in the file is executed, whoever it is from.
 

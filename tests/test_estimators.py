@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hdp_nb.chain import load_npz, run_chain, save_npz
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
-from hdp_nb.estimators import HDP, LDA, load_model
+from hdp_nb.estimators import HDP, HNHDP, LDA, DPMixture, OnlineHDP, VariationalHDP, load_model
 from hdp_nb.evaluate import Unigram, document_completion, left_to_right
 from hdp_nb.exchange import to_pyldavis
 from hdp_nb.franchise import FranchiseSampler
@@ -395,6 +395,16 @@ def test_tables_of_words_and_topics(bars, fitted):
 def test_texts_are_told_where_to_go(X):
     with pytest.raises(ValueError, match="CountVectorizer.*Corpus.from_docs"):
         HDP().fit(X)
+
+
+@pytest.mark.parametrize("X", [[[0, 1], [0, 1, 2], [3]], [list(range(5 + j % 7)) for j in range(3000)], np.array([[0, 1], [2]], object), [np.arange(3), np.arange(2)]])
+@pytest.mark.parametrize("model", [HDP(n_iter=1), VariationalHDP(max_iter=1), OnlineHDP(), HNHDP(n_iter=1), DPMixture("multinomial", n_iter=1), Unigram()])
+def test_lists_of_word_ids_are_told_where_to_go(model, X):
+    with pytest.raises(ValueError, match=r"X must be .*, got rows of \d+ to \d+ values" + ("" if isinstance(model, DPMixture) else "; Corpus.from_docs takes lists")):
+        model.fit(X)
+    if not isinstance(model, DPMixture):
+        with pytest.raises(ValueError, match="X must be .*, got rows beside single values"):
+            model.fit([[0, 1], None])
 
 
 @pytest.mark.parametrize("params, message", [

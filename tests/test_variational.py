@@ -285,6 +285,15 @@ def test_bad_arguments(bars, bad, says):
         VariationalHDP(**bad).fit(bars[0])
 
 
+def test_progress_of_passes(bars, capsys):
+    settings, seen = dict(n_topics=8, max_iter=30, tol=1e-3, random_state=0), []
+    loud = VariationalHDP(**settings, verbose=True).fit(bars[0], callback=lambda i, state: seen.append(i))
+    err = capsys.readouterr().err
+    assert f"{loud.n_iter_}/30" in err and "pass" in err and loud.n_iter_ < 30 and seen == [*range(loud.n_iter_)]
+    quiet = VariationalHDP(**settings).fit(bars[0])
+    assert capsys.readouterr().err == "" and np.array_equal(quiet.components_, loud.components_)
+
+
 class WholeVariational(VariationalHDP):
     "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
     def _corpus(self, X, reset=False):
