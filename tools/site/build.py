@@ -71,7 +71,7 @@ class Page:
 
     def __init__(self, name, cells):
         self.name, self.body, self.headings, self.index, self.pictures = name, [], [], [], {}
-        self.url, self.title, self.module = f"{name}.html", name, None
+        self.url, self.title, self.module, self.told = f"{name}.html", name, None, {}
         for cell in cells:
             if cell.cell_type == "markdown":
                 self.add_markdown(cell.source)
@@ -132,10 +132,15 @@ class Page:
         self.add_heading(2, f"API of {module.__name__}", "api")
         for name, thing in documented:
             self.add_object(name, thing, 3)
-            for member, value in vars(thing).items() if inspect.isclass(thing) else ():
-                if not member.startswith("_") and inspect.getdoc(value) and (
-                        isinstance(value, property) or callable(value := getattr(value, "__func__", value))):
+            same = []                                  # what an earlier class of the page has, too
+            for member, value in members(thing) if inspect.isclass(thing) else ():
+                if value in self.told:
+                    same.append(f'<a href="#api.{self.told[value]}">{self.told[value]}</a>')
+                else:
+                    self.told[value] = f"{name}.{member}"
                     self.add_object(f"{name}.{member}", value, 4)
+            if same:
+                self.body.append(f"<p>As told above: {', '.join(same)}.</p>")
         self.body.append("</div>")
 
     def add_object(self, name, thing, level):
@@ -144,6 +149,18 @@ class Page:
         self.add_heading(level, name, f"api.{name}", doc.splitlines()[0])
         self.body.append(f'<h{level} id="api.{name}">{name}</h{level}>'
                          f'<pre class="code signature">{colour(signature(name, thing), "python")}</pre>{docstring(doc)}')
+
+
+def members(kind):
+    """Public methods and properties of a class that have a docstring, with those of the private classes that it is made of."""
+    found = {}
+    for base in kind.__mro__:
+        if base is kind or base.__name__.startswith("_") and base.__module__.startswith("hdp_nb."):
+            for name, value in vars(base).items():
+                if not name.startswith("_") and name not in found and inspect.getdoc(value) and (
+                        isinstance(value, property) or callable(value := getattr(value, "__func__", value))):
+                    found[name] = value
+    return found.items()
 
 
 def signature(name, thing):
