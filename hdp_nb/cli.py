@@ -39,7 +39,7 @@ def _one_line(error):
 
 def _plural(n, what):
     "A number of things in words. (`corpus` has it, too, but takes a second to import, which a mistake should not wait for.)"
-    return f"{n:,} {what}{'s'*(n != 1)}"
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _say(args, message):

@@ -134,7 +134,7 @@ def _check_count(**values):
 # %% ../nbs/00_corpus.ipynb #d48a662a
 def _plural(n, what):
     "A number of things in words: '1 topic', '2,000 topics'."
-    return f"{n:,} {what}{'s'*(n != 1)}"
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 class _Documents:
     "What there is to see of a corpus."
@@ -471,7 +471,7 @@ def _finish(x, offsets, words, name):
 # %% ../nbs/00_corpus.ipynb #ab4d8ade
 def _check_rows(X, takes, hint=""):
     "Refuse lists of different lengths, which NumPy would refuse in words of its own."
-    if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1:
+    if isinstance(X, (list, tuple)) or getattr(X, "dtype", None) == object and X.ndim == 1:
         lengths = {len(row) if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 else None for row in X}
         if len(lengths) > 1:
             got = "rows beside single values" if None in lengths else f"rows of {min(lengths)} to {max(lengths)} values"

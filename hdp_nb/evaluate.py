@@ -193,7 +193,9 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
         return log_p if by_document else float(log_p.sum()/corpus.n_tokens)
     docs, log_p = [rng.permutation(np.sort(corpus[j])) for j in range(corpus.n_docs)], []
     for phi_vk, weight in model.posterior_topics(corpus):
-        corpus, capacity = as_corpus(corpus, n_words=len(phi_vk)), 4*-(-phi_vk.shape[1]//4)     # as `pick` wants it
+        if not log_p:                                                        # all samples are over the same words
+            as_corpus(corpus, n_words=len(phi_vk))
+        capacity = 4*-(-phi_vk.shape[1]//4)                                  # as `pick` wants it
         phi_vk, weights = (np.ascontiguousarray(_pad(a, capacity), float) for a in (phi_vk, np.atleast_2d(weight)))
         log_p.append([log_left_to_right(rng, words, phi_vk, weights[j if len(weights) > 1 else 0], n_particles, n_moves)
                       for j, words in enumerate(docs)])                                         # a row for each document, or one for all

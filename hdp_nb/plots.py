@@ -207,8 +207,9 @@ def _trace_panel(ax, chains, first, burn_in):
         ax.axvspan(0, burn_in, color="0.5", alpha=0.2, lw=0)
     for i, chain in enumerate(chains):
         ax.plot(np.arange(first + 1, n + 1), chain[first:], lw=0.9, color=COLORS[i % len(COLORS)])
-    if first == burn_in < n:
-        mean = chains[:, burn_in:].mean()
+    kept = chains[:, burn_in:]
+    if first == burn_in and (kept == kept).any():
+        mean = np.nanmean(kept)                                # a chain that was stopped ends in NaN
         ax.axhline(mean, ls="--", lw=0.9, alpha=0.6, color=ax.xaxis.label.get_color())
         ax.annotate(f"mean {mean:,.0f}" if abs(mean) >= 1000 else f"mean {mean:.4g}", (1, 1), (0, 2), xycoords="axes fraction",
                     textcoords="offset points", ha="right", fontsize=8)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .corpus import _check_count, _check_positive
+from .corpus import _check_count, _check_positive, _plural
 from .dp import crp
 from .plots import _figure, _tidy
 
@@ -73,7 +73,7 @@ def _bar(ax, y, pieces):
 
 # %% ../nbs/23_widgets.ipynb #77ac6b4c
 def draw_sticks(alpha=3.0, n=100, seed=0, fig=None):
-    """A stick and an urn of one concentration.
+    """A stick and an urn of one concentration, both drawn anew from the seed.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def draw_sticks(alpha=3.0, n=100, seed=0, fig=None):
     right.plot(i + 1, np.cumsum(alpha / (alpha + i)), "k--", lw=1, label="mean")
     right.set(xlabel="draws", ylabel="colours", xlim=(0, n + 1), ylim=(0, None))
     right.legend(frameon=False, fontsize=8)
-    left.set_title(f"concentration {alpha:.3g}: {balls.max() + 1} colours in {n} draws", fontsize=10)
+    left.set_title(f"concentration {alpha:.3g}: {_plural(balls.max() + 1, 'colour')} in {_plural(n, 'draw')}", fontsize=10)
     for ax in (left, right):
         _tidy(ax)
     return fig
@@ -138,7 +138,7 @@ class Seat(NamedTuple):
     p_table: float    # probability of that table, (25)
     p_dish: float     # and of its dish, (26); 1 where the table was there
 
-
+# %% ../nbs/23_widgets.ipynb #5c800c05
 def _choose(u, weights):
     "The index at which the running sum of the weights passes u times their sum, and its probability."
     total = np.cumsum(weights)
@@ -216,7 +216,7 @@ def _circle(x, y, color):
 
 # %% ../nbs/23_widgets.ipynb #639d21e2
 def draw_seating(seats, step=None, gamma=2.0, fig=None):
-    """A franchise after its first customers.
+    """A seating plan that `seat_customers` has drawn, after its first customers.
 
     Parameters
     ----------
@@ -304,7 +304,7 @@ def learn(model, corpus):
 
 # %% ../nbs/23_widgets.ipynb #97e67f39
 def draw_topics(sweeps, sweep=None, fig=None):
-    """The twenty largest topics after a sweep, over the pixels of a square, and the number of topics in all sweeps.
+    """What `learn` has kept of a sweep: its twenty largest topics, over the pixels of a square, and the number of topics in all sweeps.
 
     Parameters
     ----------
@@ -340,7 +340,7 @@ def draw_topics(sweeps, sweep=None, fig=None):
     ax.plot(range(1, len(sweeps) + 1), [len(phi) for phi, _ in sweeps], color="0.6")
     ax.plot(sweep, len(phi), "o")
     ax.set(xlabel="sweep", ylabel="topics", ylim=(0, None))
-    ax.set_title(f"sweep {sweep}: {len(phi)} topics", fontsize=9)
+    ax.set_title(f"sweep {sweep}: {_plural(len(phi), 'topic')}", fontsize=9)
     _tidy(ax)
     return fig
 

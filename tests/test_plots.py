@@ -150,6 +150,11 @@ def test_trace_of_chains():
         assert [line.get_ydata()[0] for line in fig.axes[0].lines[:2]] == [1, 3] and "mean 5.5" in texts(fig)
 
 
+def test_trace_of_a_chain_that_was_stopped():
+    cut = {name: np.stack([values, np.where(np.arange(8) < 5, values, np.nan)]) for name, values in TRACE.items()}
+    assert "mean 5.571" in texts(plot_trace(cut, "n_topics", burn_in=3))            # of 4, ..., 8 and 4, 5
+
+
 def test_trace_that_is_all_burn_in():
     fig = plot_trace(TRACE, ["alpha"], burn_in=8)
     assert len(fig.axes) == 1 and not any(t.startswith("mean") for t in texts(fig))

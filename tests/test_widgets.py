@@ -46,13 +46,13 @@ def test_probabilities_of_the_customers_multiply_up_to_that_of_the_plan():
 
 
 def test_pictures_say_what_they_show():
-    assert "1 colours in 1 draws" in titles(draw_sticks(n=1))
+    assert "1 colour in 1 draw" in titles(draw_sticks(n=1))
     seats = seat_customers((3, 2), seed=0)
     assert "0 of 5; nobody" in titles(draw_seating(seats, 0)) and "1 of 5; restaurant 1: the customer opens table 1 (1.00)" in titles(draw_seating(seats, 1))
     assert "5 of 5" in titles(draw_seating(seats)) and draw_seating([])
     fig = draw_topics(SWEEPS, 2)
     assert "sweep 2: 25 topics" in titles(fig) and sum(len(ax.images) for ax in fig.findobj(lambda it: hasattr(it, "images"))) == 20
-    assert "sweep 3: 1 topics" in titles(draw_topics(SWEEPS))
+    assert "sweep 3: 1 topic |" in titles(draw_topics(SWEEPS)) + " |"
 
 
 def test_a_slider_changes_the_picture():
