@@ -67,6 +67,7 @@ def test_page(name, tab, site):
     for width in (360, 1280):
         tab.set_viewport_size({"width": width, "height": 800})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width, f"too wide for {width} pixels"
+    assert tab.evaluate("[...document.querySelectorAll('nav a')].filter(a => a.scrollWidth > a.clientWidth && a.clientWidth).map(a => a.innerText)") == []
 
 
 @pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in sorted((ROOT / "hdp_nb").glob("[!_]*.py"))])
@@ -131,6 +132,7 @@ def test_gallery(tab, site):
         assert links and all(link.locator("img").get_attribute("alt") for link in links)
         shown |= {link.get_attribute("href").partition(".")[0] for link in links}
     assert shown == {name for name in PAGES if name.startswith("9")}
+    assert "The pictures are on the page" not in tab.locator("main").inner_text()
 
 
 def test_a_picture_that_had_to_shrink_can_be_enlarged(tab, site):

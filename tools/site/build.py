@@ -29,6 +29,8 @@ sys.path.insert(0, str(HERE.parent))
 from notebooks import ROOT, directives, notebooks, read  # noqa: E402
 
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
+# What the gallery says where it is read as a file.
+NO_PICTURES = "*The pictures are on the page that `python tools/run.py site` makes of this; here it says what they show.*\n\n"
 FLOORS = {"i": "", "0": "Ground", "1": "Models", "2": "Use", "3": "Scale", "9": "Experiments", "g": "Experiments"}
 
 
@@ -44,6 +46,8 @@ def page_link(target):
     if re.match(r"\w+:|#", target):
         return target
     page, _, anchor = target.partition("#")
+    if page.endswith("site/gallery.md"):
+        return "gallery.html"
     if page.endswith(".ipynb"):
         return page.removesuffix("ipynb") + "html" + (f"#{anchor}" if anchor else "")
     return SOURCE + str((ROOT / "nbs" / page).resolve().relative_to(ROOT)) + (f"#{anchor}" if anchor else "")
@@ -202,7 +206,8 @@ def gallery(pages):
         return (f'<a href="{name}.html#{anchor}"><img class="out" alt="{escape(alt)}" src="{pictures[name, anchor][int(n) - 1]}"></a>')
 
     page = Page("gallery", ())
-    source = re.sub(r'!\[(.*?)\]\((\w+)\.ipynb#([\w-]+)(?: "(\d)")?\)', picture, (HERE / "gallery.md").read_text(encoding="utf-8"))
+    source = (HERE / "gallery.md").read_text(encoding="utf-8").replace(NO_PICTURES, "")
+    source = re.sub(r'!\[(.*?)\]\((\w+)\.ipynb#([\w-]+)(?: "(\d)")?\)', picture, source)
     for part in re.split(r"\n(?=##)", source):
         page.add_markdown(part, "prose card" if part.startswith("###") else "prose")
     return page
