@@ -12,7 +12,7 @@ __all__ = ['symbols', 'HMMPrior', 'HMMState', 'Emission', 'SymbolPrior', 'Symbol
            'predictive_rows', 'sampled_rows', 'make_forward', 'forward_backward', 'forward_table', 'viterbi',
            'make_fit', 'sample_stats', 'log_predictive', 'mean_chain', 'decode', 'mean_emissions', 'sample_chain',
            'GroupState', 'one_group', 'number_groups', 'resample_group_weights', 'GroupedHMMSampler', 'in_group',
-           'FiniteHMM', 'count_symbols']
+           'count_symbols', 'FiniteHMM']
 
 # %% ../nbs/18_hmm.ipynb #6e07a22a
 import math
@@ -26,7 +26,7 @@ from scipy.special import gammaln, logsumexp, psi
 from sklearn.base import BaseEstimator
 
 from .chain import _check_int
-from .corpus import Corpus, as_rng, _check_positive
+from .corpus import Corpus, as_rng, _check_positive, _check_rows
 from .dp import check_gamma_prior, resample_concentration
 from .franchise import pick, resample_eta
 from .likelihood import Likelihood, grow_stats, likelihoods
@@ -942,42 +942,9 @@ class StateCounts(NamedTuple):
     stats1: np.ndarray
     stats2: np.ndarray
 
-# %% ../nbs/18_hmm.ipynb #0032daa6
-class HMMSampler:
-    """Gibbs sampling for the HDP-HMM (Teh et al. 2006, section 7), for `hdp_nb.chain.run_chain`.
-
-    Parameters
-    ----------
-    emission : Emission
-    prior : what goes with it
-    sequences : Sequences
-    method : "direct", "beam" or "weak_limit"
-    alpha, gamma, kappa : float
-        Concentrations and stickiness: where to begin, or for good where the prior is None. kappa may be 0.
-    alpha_prior, gamma_prior, kappa_prior, eta_prior : (shape, rate) or None
-    init : int, or int array of N states
-        Where to begin: every step in one of `init` states at random; in these.
-    n_states : int
-        States of the weak limit.
-    """
-    def __init__(self, emission, prior, sequences, method="direct", alpha=1.0, gamma=1.0, kappa=0.0, alpha_prior=(1, 1), gamma_prior=(1, 1),
-                 kappa_prior=None, eta_prior=None, init=20, n_states=50):
-        _check_positive(alpha=alpha, gamma=gamma)
-        if method not in ("direct", "beam", "weak_limit"):
-            raise ValueError(f"sampler must be one of 'direct', 'beam', 'weak_limit', got {method!r}")
-        if kappa_prior is not None:
-            _check_positive(kappa=kappa or 1.0)
-            kappa = kappa or 1.0
-        elif not (isinstance(kappa, (int, float, np.number)) and 0 <= kappa < np.inf):
-            raise ValueError(f"kappa must be a finite number of at least 0, got {kappa!r}")
-        self.emission, self.prior, self.sequences, self.method = emission, prior, sequences, method
-        self.alpha, self.gamma, self.kappa, self.start = float(alpha), float(gamma), float(kappa), init
-        self.n_states = _check_int("n_states", n_states, 1)
-        self.hyper = HMMPrior(*check_gamma_prior("alpha_prior", alpha_prior), *check_gamma_prior("gamma_prior", gamma_prior),
-                              *check_gamma_prior("kappa_prior", kappa_prior), *check_gamma_prior("eta_prior", eta_prior))
-        if not isinstance(init, np.ndarray):
-            _check_int("init", init, 1)
-        self._room = {}
+# %% ../nbs/18_hmm.ipynb #b847f625
+class _HMMStates:
+    "Where chains of an HDP-HMM begin, and what identifies them."
 
     def params(self):
         "What identifies model and data in a checkpoint."
@@ -1015,6 +982,10 @@ class HMMSampler:
         high = min(self.start, self.n_states) if self.method == "weak_limit" else self.start
         return self.state(rng.integers(high, size=len(self.sequences.marks)))
 
+# %% ../nbs/18_hmm.ipynb #8a8351c1
+class _HMMSweeps(_HMMStates):
+    "One sweep of an HDP-HMM by any of the three ways."
+
     def _sweep(self, rng, state):
         "One sweep; returns the state, whose arrays may have grown."
         data, marks, offsets = self.sequences
@@ -1043,6 +1014,50 @@ class HMMSampler:
             room = self._room[get_ident()] = chain.messages
         return chain._replace(messages=room)
 
+def _grow_chain(old, new):
+    "`new`, a larger chain, with the contents of `old`."
+    n = len(old.p0)
+    new.p0[:n], new.p[:n, :n], new.rest[:n], new.rest[-1], new.u[:], new.u_min[()] = old.p0, old.p, old.rest[:-1], old.rest[-1], old.u, old.u_min
+    new.params[tuple(map(slice, old.params.shape))] = old.params
+    return new
+
+# %% ../nbs/18_hmm.ipynb #0032daa6
+class HMMSampler(_HMMSweeps):
+    """Gibbs sampling for the HDP-HMM (Teh et al. 2006, section 7), for `hdp_nb.chain.run_chain`.
+
+    Parameters
+    ----------
+    emission : Emission
+    prior : what goes with it
+    sequences : Sequences
+    method : "direct", "beam" or "weak_limit"
+    alpha, gamma, kappa : float
+        Concentrations and stickiness: where to begin, or for good where the prior is None. kappa may be 0.
+    alpha_prior, gamma_prior, kappa_prior, eta_prior : (shape, rate) or None
+    init : int, or int array of N states
+        Where to begin: every step in one of `init` states at random; in these.
+    n_states : int
+        States of the weak limit.
+    """
+    def __init__(self, emission, prior, sequences, method="direct", alpha=1.0, gamma=1.0, kappa=0.0, alpha_prior=(1, 1), gamma_prior=(1, 1),
+                 kappa_prior=None, eta_prior=None, init=20, n_states=50):
+        _check_positive(alpha=alpha, gamma=gamma)
+        if method not in ("direct", "beam", "weak_limit"):
+            raise ValueError(f"sampler must be one of 'direct', 'beam', 'weak_limit', got {method!r}")
+        if kappa_prior is not None:
+            _check_positive(kappa=kappa or 1.0)
+            kappa = kappa or 1.0
+        elif not (isinstance(kappa, (int, float, np.number)) and 0 <= kappa < np.inf):
+            raise ValueError(f"kappa must be a finite number of at least 0, got {kappa!r}")
+        self.emission, self.prior, self.sequences, self.method = emission, prior, sequences, method
+        self.alpha, self.gamma, self.kappa, self.start = float(alpha), float(gamma), float(kappa), init
+        self.n_states = _check_int("n_states", n_states, 1)
+        self.hyper = HMMPrior(*check_gamma_prior("alpha_prior", alpha_prior), *check_gamma_prior("gamma_prior", gamma_prior),
+                              *check_gamma_prior("kappa_prior", kappa_prior), *check_gamma_prior("eta_prior", eta_prior))
+        if not isinstance(init, np.ndarray):
+            _check_int("init", init, 1)
+        self._room = {}
+
     def sweep(self, rng, state):
         "One sweep over all steps and hyperparameters; (state, info for the trace)."
         state = self._sweep(rng, state)
@@ -1066,19 +1081,12 @@ class HMMSampler:
         return StateCounts(state.n_ab[..., rows[:, None], used], np.append(state.beta[..., used], rest[..., None], axis=-1), state.n_k[used],
                            state.alpha.copy(), state.gamma.copy(), state.kappa.copy(), *stats)
 
-def _grow_chain(old, new):
-    "`new`, a larger chain, with the contents of `old`."
-    n = len(old.p0)
-    new.p0[:n], new.p[:n, :n], new.rest[:n], new.rest[-1], new.u[:], new.u_min[()] = old.p0, old.p, old.rest[:-1], old.rest[-1], old.u, old.u_min
-    new.params[tuple(map(slice, old.params.shape))] = old.params
-    return new
-
 # %% ../nbs/18_hmm.ipynb #683569bd
 def hmm_emission(name):
     "The `Emission` of that name: symbols, or a family of `hdp_nb.likelihood`."
     full = "normal_inverse_wishart" if name == "normal" else name
     if not isinstance(full, str) or full not in likelihoods or full == "multinomial":
-        raise ValueError(f"emission must be one of {', '.join(map(repr, ['normal', *(set(likelihoods) - {'multinomial'})]))}, got {name!r}")
+        raise ValueError(f"emission must be one of {', '.join(map(repr, ['normal', *(name for name in likelihoods if name != 'multinomial')]))}, got {name!r}")
     return symbols if full == "categorical" else make_emission(likelihoods[full])
 
 def _check_lengths(lengths, n):
@@ -1094,6 +1102,25 @@ def _check_lengths(lengths, n):
     if len(out) == 0 or out.min() < 0 or out.sum() != n:
         raise ValueError(f"lengths must be whole numbers of at least 0 that sum to the {n} rows of X, got {lengths!r}")
     return out.astype(np.int64)
+
+# %% ../nbs/18_hmm.ipynb #a3d85fa2
+def _check_symbols(X, missing, prior, n_symbols, eta):
+    "Symbols as int32, the prior that goes with them, and which steps are missing."
+    if X.ndim == 2 and X.shape[1] > 1:
+        raise ValueError(f"X must have one symbol per step, shape (N,) or (N, 1), got {X.shape}")
+    x = X.reshape(-1)
+    missing = missing | (x == -1)
+    x = np.where(missing, 0, x)
+    bad = (x < 0) | (x != np.floor(x)) | ~np.isfinite(x)
+    if bad.any():
+        raise ValueError(f"X must hold symbols 0, 1, ..., or -1 where one is missing, got {x[bad][0]:g}")
+    if prior is None:
+        if n_symbols is None and missing.all():
+            raise ValueError("n_symbols must be given where all of X is missing, got None")
+        prior = SymbolPrior(_check_int("n_symbols", int(x.max()) + 1 if n_symbols is None else n_symbols, 1), float(eta))
+    if x.max() >= prior.n_symbols:
+        raise ValueError(f"X must hold symbols below n_symbols = {prior.n_symbols}, got {x.max():g}")
+    return prior, x.astype(np.int32), missing
 
 # %% ../nbs/18_hmm.ipynb #11f25612
 def check_sequences(X, lengths, emission, prior, n_symbols=None, eta=0.5, **hyper):
@@ -1120,30 +1147,17 @@ def check_sequences(X, lengths, emission, prior, n_symbols=None, eta=0.5, **hype
     """
     if isinstance(X, Corpus):
         lengths, n_symbols, X = X.doc_lengths, n_symbols or X.n_words, X.x
+    _check_rows(X, "an array of numbers", "; put sequences one after the other, and give their lengths")
     try:
         X = np.asarray(X, dtype=float)
     except (TypeError, ValueError):
         raise ValueError(f"X must be an array of numbers, got {type(X).__name__}") from None
     if X.ndim not in (1, 2) or X.size == 0:
         raise ValueError(f"X must have one row per step, and at least one, got shape {X.shape}")
-    missing = np.isnan(X.reshape(len(X), -1)).any(axis=1)
-    marks_of = lambda: mark_steps(_check_lengths(lengths, len(X)), missing)
+    missing, lengths = np.isnan(X.reshape(len(X), -1)).any(axis=1), _check_lengths(lengths, len(X))
     if emission == "categorical":
-        if X.ndim == 2 and X.shape[1] > 1:
-            raise ValueError(f"X must have one symbol per step, shape (N,) or (N, 1), got {X.shape}")
-        x = X.reshape(-1)
-        missing = missing | (x == -1)
-        x = np.where(missing, 0, x)
-        bad = (x < 0) | (x != np.floor(x)) | ~np.isfinite(x)
-        if bad.any():
-            raise ValueError(f"X must hold symbols 0, 1, ..., or -1 where one is missing, got {x[bad][0]:g}")
-        if prior is None:
-            if n_symbols is None and missing.all():
-                raise ValueError("n_symbols must be given where all of X is missing, got None")
-            prior = SymbolPrior(_check_int("n_symbols", int(x.max()) + 1 if n_symbols is None else n_symbols, 1), float(eta))
-        if x.max() >= prior.n_symbols:
-            raise ValueError(f"X must hold symbols below n_symbols = {prior.n_symbols}, got {x.max():g}")
-        return prior, Sequences(x.astype(np.int32), *marks_of())
+        prior, x, missing = _check_symbols(X, missing, prior, n_symbols, eta)
+        return prior, Sequences(x, *mark_steps(lengths, missing))
     fam = likelihoods["normal_inverse_wishart" if emission == "normal" else emission]
     seen = X[~missing]
     if prior is None and len(seen) == 0:
@@ -1152,7 +1166,7 @@ def check_sequences(X, lengths, emission, prior, n_symbols=None, eta=0.5, **hype
         prior = fam.default_prior(seen, **hyper)
     filled = X.copy()
     filled[missing] = 0.0 if len(seen) == 0 else seen[0]
-    return prior, Sequences(fam.check_data(filled, prior), *marks_of())
+    return prior, Sequences(fam.check_data(filled, prior), *mark_steps(lengths, missing))
 
 # %% ../nbs/18_hmm.ipynb #88f48a4f
 def check_groups(groups, X, n, known=None):
@@ -1621,8 +1635,61 @@ def in_group(sample, g):
     "The HDP-HMM of group g in a kept sample: a `StateCounts` without the axis of groups."
     return sample._replace(n_ab=sample.n_ab[g], beta=sample.beta[g + 1])
 
+# %% ../nbs/18_hmm.ipynb #e6ba2591
+def _normalise(rows):
+    total = rows.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, rows/np.where(total > 0, total, 1.0), 1/rows.shape[-1])
+
+class _Steps:
+    "The two steps of expectation maximisation, and what the priors add to the objective."
+
+    def _parameters(self, n, prior):
+        "The M-step: rows to expect with (those of variational Bayes sum to less than 1)."
+        if self.method == "vb":
+            w = n + prior
+            return np.exp(psi(w) - psi(w.sum(axis=-1, keepdims=True)))
+        return _normalise(n + (prior if self.method == "map" else 0.0))
+
+    def _penalty(self, n, theta, prior):
+        "What the objective adds to the log likelihood: log prior in the softmax basis (map), minus the divergence from the prior (vb)."
+        if self.method == "ml":
+            return 0.0
+        if self.method == "map":
+            return float(prior*np.log(theta).sum())
+        w, K = n + prior, n.shape[-1]
+        divergence = gammaln(w.sum(-1)) - gammaln(w).sum(-1) - gammaln(K*prior) + K*gammaln(prior) + (n*np.log(theta)).sum(-1)
+        return -float(divergence.sum())
+
+    def _expect(self, theta, sequences, x):
+        "The E-step: log likelihood, and expected counts of starts, transitions and emissions."
+        (p0, p, phi), K, N = theta, len(theta[0]), len(x)
+        S = _round_up(K)
+        f, a, b, table = np.zeros((N, S)), np.empty((N, S)), np.empty((N, S)), np.zeros((phi.shape[1], S))
+        table[:, :K] = phi.T
+        np.take(table, x, axis=0, out=f)
+        missing = sequences.marks & _MISSING > 0
+        f[missing, :K] = 1.0
+        square = _pad(p, (S, S))
+        log_p = forward_backward(_pad(p0, S), square, np.ascontiguousarray(square.T), f, sequences.offsets, a, b)
+        first = sequences.marks & _FIRST > 0
+        start = (f[first]*_pad(p0, S)).sum(axis=0)
+        f[first] = 0.0
+        moves = square*(a[:-1].T @ f[1:])
+        a *= b
+        a[missing] = 0.0
+        emitted = np.zeros((phi.shape[1], S))
+        count_symbols(x, a, emitted)
+        return log_p, [start[:K], moves[:K, :K], np.ascontiguousarray(emitted[:, :K].T)]
+
+@njit(nogil=True)
+def count_symbols(x, weight, out):
+    "out[x[t]] += weight[t], over rows."
+    for t in range(x.shape[0]):
+        for k in range(weight.shape[1]):
+            out[x[t], k] += weight[t, k]
+
 # %% ../nbs/18_hmm.ipynb #0458b488
-class FiniteHMM(BaseEstimator):
+class FiniteHMM(_Steps, BaseEstimator):
     """A classical hidden Markov model over symbols, with a number of states that has to be chosen: what the HDP-HMM is held against.
 
     Expectation maximisation with scaled forward-backward (Rabiner 1989). Symbols only, as in the paper's experiment; `HDPHMM` takes numbers
@@ -1694,44 +1761,6 @@ class FiniteHMM(BaseEstimator):
                 return [_normalise(m) for m in means], objective
             counts = new
 
-    def _parameters(self, n, prior):
-        "The M-step: rows to expect with (those of variational Bayes sum to less than 1)."
-        if self.method == "vb":
-            w = n + prior
-            return np.exp(psi(w) - psi(w.sum(axis=-1, keepdims=True)))
-        return _normalise(n + (prior if self.method == "map" else 0.0))
-
-    def _penalty(self, n, theta, prior):
-        "What the objective adds to the log likelihood: log prior in the softmax basis (map), minus the divergence from the prior (vb)."
-        if self.method == "ml":
-            return 0.0
-        if self.method == "map":
-            return float(prior*np.log(theta).sum())
-        w, K = n + prior, n.shape[-1]
-        divergence = gammaln(w.sum(-1)) - gammaln(w).sum(-1) - gammaln(K*prior) + K*gammaln(prior) + (n*np.log(theta)).sum(-1)
-        return -float(divergence.sum())
-
-    def _expect(self, theta, sequences, x):
-        "The E-step: log likelihood, and expected counts of starts, transitions and emissions."
-        (p0, p, phi), K, N = theta, len(theta[0]), len(x)
-        S = _round_up(K)
-        f, a, b, table = np.zeros((N, S)), np.empty((N, S)), np.empty((N, S)), np.zeros((phi.shape[1], S))
-        table[:, :K] = phi.T
-        np.take(table, x, axis=0, out=f)
-        missing = sequences.marks & _MISSING > 0
-        f[missing, :K] = 1.0
-        square = _pad(p, (S, S))
-        log_p = forward_backward(_pad(p0, S), square, np.ascontiguousarray(square.T), f, sequences.offsets, a, b)
-        first = sequences.marks & _FIRST > 0
-        start = (f[first]*_pad(p0, S)).sum(axis=0)
-        f[first] = 0.0
-        moves = square*(a[:-1].T @ f[1:])
-        a *= b
-        a[missing] = 0.0
-        emitted = np.zeros((phi.shape[1], S))
-        count_symbols(x, a, emitted)
-        return log_p, [start[:K], moves[:K, :K], np.ascontiguousarray(emitted[:, :K].T)]
-
     def score_samples(self, X, lengths=None):
         "log p of every sequence."
         sequences = check_sequences(X, lengths, "categorical", self.prior_)[1]
@@ -1748,14 +1777,3 @@ class FiniteHMM(BaseEstimator):
     def score(self, X, lengths=None):
         "log p of all sequences, as in hmmlearn."
         return float(self.score_samples(X, lengths).sum())
-
-def _normalise(rows):
-    total = rows.sum(axis=-1, keepdims=True)
-    return np.where(total > 0, rows/np.where(total > 0, total, 1.0), 1/rows.shape[-1])
-
-@njit(nogil=True)
-def count_symbols(x, weight, out):
-    "out[x[t]] += weight[t], over rows."
-    for t in range(x.shape[0]):
-        for k in range(weight.shape[1]):
-            out[x[t], k] += weight[t, k]

@@ -338,46 +338,9 @@ def _check_groups(groups, n_levels):
         raise ValueError(f"groups must hold paths of 1 to {n_levels} labels, as tuples, got {groups!r}")
     return groups
 
-# %% ../nbs/14_tree.ipynb #e9a6f334
-class TreeSampler(DirectSampler):
-    """Direct assignment in a tree of Dirichlet processes, for `hdp_nb.chain.run_chain`: Teh et al. (2006), sections 4 and 6.2, topics integrated out.
-
-    Parameters
-    ----------
-    corpus : Corpus
-    levels : list of str, or None
-        Columns of `corpus.groups`, outermost first; None is all of them, and an empty list a tree of the root alone, the ordinary HDP.
-        See `group_paths` for documents that hang higher up.
-    concentrations : float > 0, or list
-        Of the root, of every level, and of the documents (len(levels) + 2 numbers); one number for all. Where to begin, or for good where the prior is None.
-    concentration_priors : (shape, rate), None, or a list of those
-        Gamma priors, likewise.
-    eta : float, 1e-6 or more
-        Dirichlet parameter of the topics.
-    eta_prior : (shape, rate) or None
-    per_node : bool
-        Whether every node has a concentration of its own, and not every level. (All documents share one.)
-    groups : list of tuples of labels
-        Groups to have in the tree even if no document is in them.
-    topics : TopicCounts or None
-        Given topics, which are held fixed: their words, and the tables that they have at the root. See above.
-    init : "sequential", an int, an array of N topics, or a TreeState
-        Where to begin: sequential prediction; every token in one of that many topics (and those given) at random; these topics, of which the first are
-        those given; this state.
-    """
-    def __init__(self, corpus, levels=None, concentrations=1.0, concentration_priors=(1, 1), eta=0.5, eta_prior=None, per_node=False, groups=(),
-                 topics=None, init="sequential"):
-        if not (levels is None or isinstance(levels, list | tuple)):
-            raise ValueError(f"levels must be None or a list of group columns, outermost first, got {levels!r}")
-        corpus = as_corpus(corpus)
-        self.levels = list(corpus.groups if levels is None else levels)
-        n = len(self.levels) + 2
-        self.conc = _per_level("concentrations", concentrations, n, _positive)
-        priors = np.array(_per_level("concentration_priors", concentration_priors, n, check_gamma_prior))
-        super().__init__(corpus, eta, self.conc[-1], self.conc[0], None, None, init, eta_prior)
-        self.prior = TreePrior(priors[:, 0].copy(), priors[:, 1].copy(), *self.prior[-2:], bool(per_node))
-        self.nodes, tree = plant_tree(group_paths(corpus, self.levels), _check_groups(groups, len(self.levels)))
-        self.tree = tree._replace(given=self._given(topics))
+# %% ../nbs/14_tree.ipynb #881693b3
+class _TreeStates(DirectSampler):
+    "Where chains of a tree begin, and what identifies them."
 
     def _given(self, topics):
         "Keep the words of given topics; their tables at the root."
@@ -430,6 +393,47 @@ class TreeSampler(DirectSampler):
         state.n_k[F:] = state.n_vk[:, F:].sum(axis=0)
         state.beta[:, :K + 1] = 1/(K + 1)
         return self._run(rng, state, False)
+
+# %% ../nbs/14_tree.ipynb #e9a6f334
+class TreeSampler(_TreeStates):
+    """Direct assignment in a tree of Dirichlet processes, for `hdp_nb.chain.run_chain`: Teh et al. (2006), sections 4 and 6.2, topics integrated out.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    levels : list of str, or None
+        Columns of `corpus.groups`, outermost first; None is all of them, and an empty list a tree of the root alone, the ordinary HDP.
+        See `group_paths` for documents that hang higher up.
+    concentrations : float > 0, or list
+        Of the root, of every level, and of the documents (len(levels) + 2 numbers); one number for all. Where to begin, or for good where the prior is None.
+    concentration_priors : (shape, rate), None, or a list of those
+        Gamma priors, likewise.
+    eta : float, 1e-6 or more
+        Dirichlet parameter of the topics.
+    eta_prior : (shape, rate) or None
+    per_node : bool
+        Whether every node has a concentration of its own, and not every level. (All documents share one.)
+    groups : list of tuples of labels
+        Groups to have in the tree even if no document is in them.
+    topics : TopicCounts or None
+        Given topics, which are held fixed: their words, and the tables that they have at the root. See above.
+    init : "sequential", an int, an array of N topics, or a TreeState
+        Where to begin: sequential prediction; every token in one of that many topics (and those given) at random; these topics, of which the first are
+        those given; this state.
+    """
+    def __init__(self, corpus, levels=None, concentrations=1.0, concentration_priors=(1, 1), eta=0.5, eta_prior=None, per_node=False, groups=(),
+                 topics=None, init="sequential"):
+        if not (levels is None or isinstance(levels, list | tuple)):
+            raise ValueError(f"levels must be None or a list of group columns, outermost first, got {levels!r}")
+        corpus = as_corpus(corpus)
+        self.levels = list(corpus.groups if levels is None else levels)
+        n = len(self.levels) + 2
+        self.conc = _per_level("concentrations", concentrations, n, _positive)
+        priors = np.array(_per_level("concentration_priors", concentration_priors, n, check_gamma_prior))
+        super().__init__(corpus, eta, self.conc[-1], self.conc[0], None, None, init, eta_prior)
+        self.prior = TreePrior(priors[:, 0].copy(), priors[:, 1].copy(), *self.prior[-2:], bool(per_node))
+        self.nodes, tree = plant_tree(group_paths(corpus, self.levels), _check_groups(groups, len(self.levels)))
+        self.tree = tree._replace(given=self._given(topics))
 
     def _run(self, rng, state, move):
         return self._drive(sweep_tree, rng, state, self.tree, np.zeros(len(self.nodes), np.int64), move)
