@@ -457,13 +457,15 @@ def sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, serve):
 @njit(nogil=True)
 def log_likelihood(n_vk, n_k, eta):
     "log p(x | z), topics integrated out (Wang & Blei, eq 6), from counts n_vk (V, K) and n_k (K,)."
-    V, total = n_vk.shape[0], 0.0
+    V, total, low = n_vk.shape[0], 0.0, np.empty(64)
+    for n in range(low.size):                                  # most counts are low, and need not be worked out anew each time
+        low[n] = log_rising(eta, n)
     for n in n_k:
         total -= log_rising(V*eta, n)
     for v in range(V):
         for n in n_vk[v]:
             if n > 0:
-                total += log_rising(eta, n)
+                total += low[n] if n < low.size else log_rising(eta, n)
     return total
 
 @njit(nogil=True)

@@ -14,9 +14,9 @@ from hdp_nb import direct
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.direct import (DirectSampler, DirectState, HybridSampler, HybridState, LDASampler, assign_tokens, count_tables, draw_beta,
-                           find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, new_direct_scratch, seat_tables,
+                           find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, seat_tables,
                            slice_concentration, sweep_direct, sweep_hybrid, sweep_lda, sweep_sparsely)
-from hdp_nb.franchise import (FranchiseSampler, FranchiseState, document_alpha, number_topics, predictive_topics, resample_eta,
+from hdp_nb.franchise import (FranchiseSampler, FranchiseState, document_alpha, new_scratch, number_topics, predictive_topics, resample_eta,
                               resample_hyperparameters, seat_by_topic, unseated)
 from hdp_nb.special import log_antoniak, log_stirling
 from naive import Direct, Posterior, check_prior, log_words, sampled
@@ -50,7 +50,7 @@ def collect(sampler, n, kernel=None, seed=0):
     c, rng = sampler.corpus, np.random.default_rng(seed)
     state, N = sampler.init(rng), c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(3)
-    scratch = new_direct_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
+    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
     _collect(kernel or sampler._kernel, rng, state, scratch, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
     return out
 
@@ -161,7 +161,7 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     state.beta[:] = 0
     state.beta[slots] = rng.dirichlet(np.ones(13))
     slow = type(state)(*(array.copy() for array in state))
-    scratch, births = new_direct_scratch(V, 90, capacity), 0
+    scratch, births = new_scratch(V, 90, capacity), 0
     for repeat in range(4):
         for j, (a, b) in enumerate(zip(offsets, offsets[1:])):
             streams, used = [np.random.default_rng([repeat, j]) for _ in range(2)], state.n_k > 0
@@ -203,7 +203,7 @@ def test_one_document_by_lists_and_by_rows():
     begin.n_k[:] = begin.n_vk.sum(axis=0)
     begin.beta[:] = 0
     begin.beta[slots] = rng.dirichlet(np.ones(9))
-    n_v, scratch, shares = np.bincount(x, minlength=V), new_direct_scratch(V, 300, capacity), []
+    n_v, scratch, shares = np.bincount(x, minlength=V), new_scratch(V, 300, capacity), []
     for by_lists in (False, True):
         counts = np.zeros((6, len(slots)))
         for _ in range(3000):
