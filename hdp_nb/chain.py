@@ -10,6 +10,7 @@ import hashlib
 import json
 import signal
 import threading
+import zipfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -93,6 +94,8 @@ def load_npz(path):
     "The `{name: array}` of an .npz file; ValueError if it is cut off, damaged or something else."
     with open(path, "rb") as file:
         try:
+            if not zipfile.is_zipfile(path):                 # of which NumPy would say that it could be unpickled
+                raise ValueError("it is no archive, or its end is missing")
             with np.load(file, allow_pickle=False) as arrays:
                 return dict(arrays)
         except Exception as error:
