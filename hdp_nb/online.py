@@ -50,16 +50,16 @@ class OnlineOptions(NamedTuple):
     tol: float = 1e-3                   # of the E-step
     n_jobs: int = None                  # threads; the result does not depend on it
     split_merge: bool = True
-    z_split: float = 1.0                # standard errors by which a split must predict better
+    z_split: float = 0.0                # standard errors by which a split must predict better
     z_birth: float = 2.0                # the same for a birth
     z_prune: float = 1.0                # standard errors by which a merge or a deletion may predict worse
     own: float = 0.5                    # share of a topic's own term that a merge or a deletion saves
-    smooth: float = 3.0                 # c in (O4)
-    rounds: int = 12                    # of the restricted iteration
+    smooth: float = 1.0                 # c in (O4)
+    rounds: int = 8                     # of the restricted iteration
     trials: int = 5                     # splits to try, or a tenth of the topics if that is more; 0: neither splits nor births
     max_prunes: int = 2                 # merges and deletions in one minibatch, or a fiftieth of the topics if that is more
     delete_tries: int = 2               # likewise
-    merge_tries: int = 5
+    merge_tries: int = 3
     warm_up: int = 10                   # minibatches before the first merge or deletion; without moves, before beta is learned
 
 def settling(options):
@@ -336,7 +336,7 @@ def apply_birth(state, taken):
     "The topics give what is taken of them to a new one, at the end."
     over = state.lam - state.eta
     moved = over*taken
-    share = moved.sum(axis=0)/over.sum(axis=0)
+    share = moved.sum(axis=0)/np.maximum(over.sum(axis=0), 1e-300)       # a topic without tokens gives nothing
     beta = np.concatenate([state.beta[:-1]*(1 - share), [state.beta[:-1] @ share], state.beta[-1:]])
     return state._replace(lam=np.column_stack([state.lam - moved, state.eta + moved.sum(axis=1)]), beta=beta)
 
@@ -373,13 +373,9 @@ def _merge_documents(offsets, rows, counts, active, n_active, n_jk, e_jk, norm, 
                 y, n2 = e_jk[j, a], n_jk[j, a]
         if n1 + n2 > 0.0:
             for i in range(offsets[j], offsets[j + 1]):
-                p, q = x*E[rows[i], k1]/norm[i], y*E[rows[i], k2]/norm[i]
-                s = (p + q)*math.log(Em[rows[i]]/(p + q)) if p + q > 0.0 else 0.0
-                if p > 0.0:
-                    s -= p*math.log(E[rows[i], k1]/p)
-                if q > 0.0:
-                    s -= q*math.log(E[rows[i], k2]/q)
-                out += counts[i]*s
+                p, q = x*E[rows[i], k1], y*E[rows[i], k2]            # times norm_i; E/phi of the parts is norm/x and norm/y
+                out += counts[i]*(p + q)/norm[i]*math.log(Em[rows[i]]/(p + q))
+            out += (n1*math.log(x) if x > 0.0 else 0.0) + (n2*math.log(y) if y > 0.0 else 0.0)
             out += math.lgamma(w1 + w2 + n1 + n2) - math.lgamma(w1 + w2)
             out -= math.lgamma(w1 + n1) - math.lgamma(w1) + math.lgamma(w2 + n2) - math.lgamma(w2)
         change[j] = out
@@ -512,7 +508,9 @@ def online_step(rng, state, docs, n_docs, options, e_step=e_step):
     if options.split_merge and options.trials and state.t % 2 == 0:
         K = len(state.beta) - 1
         trial, child = fit_trials(rng, state, batch, E, found, rng.permutation(K)[:max(options.trials, K//10)], options)
-        proposed = dict(trial=trial, child=child, taken=fit_birth(rng, state, batch, E, found, options))
+        proposed = dict(trial=trial, child=child)
+        if state.t % 4 == 0:                            # births are the rarer need
+            proposed["taken"] = fit_birth(rng, state, batch, E, found, options)
     state = update(state, batch, E, found, n_docs, options)
     if info["births"]:
         state = apply_birth(state, taken)

@@ -259,9 +259,10 @@ def _e_step(offsets, rows, counts, lengths, E, weight, alpha, start, warm, tol, 
         for k in range(K):
             act[k], w[k] = k, weight[k]
             n[k] = start[j, k] if warm else N*weight[k]/total
-            e[k] = max(exp_digamma(w[k] + n[k]), 1e-100)
             keep[k] = n[k] > 0.0
-        w[K:(K + 7)//8*8], n[K:(K + 7)//8*8], e[K:(K + 7)//8*8] = 1.0, 0.0, 0.0
+        w[K:(K + 7)//8*8], n[K:(K + 7)//8*8] = 1.0, 0.0
+        for k in range((K + 7)//8*8):                   # in a loop of its own, eight at a time
+            e[k] = max(exp_digamma(w[k] + n[k]), 1e-100)
         if warm:                                        # topics that the document had dropped stay out
             M = _repack(keep, K, X, r_j, b - a, C, act, w, n, e)
             X, r_j = C, same

@@ -229,6 +229,8 @@ def test_a_birth_is_its_formulas(s):
         new = apply_birth(online(s.state), birth)
         assert np.allclose(new.lam[:, :K] - 0.5, (s.state.lam - 0.5)*(1 - birth)) and np.isclose(new.beta.sum(), 1) and new.beta[-1] == s.state.beta[-1]
         assert np.allclose((new.lam - 0.5).sum(1), (s.state.lam - 0.5).sum(1)) and (new.beta > 0).all() == birth.any()
+    unused = online(s.state)._replace(lam=np.column_stack([s.state.lam[:, :-1], np.full(V, 0.5)]))         # a topic without tokens has none to give
+    assert np.isclose(apply_birth(unused, taken).beta.sum(), 1)
 
 
 def test_what_all_topics_have_a_little_of_is_born():
@@ -246,6 +248,14 @@ def test_what_all_topics_have_a_little_of_is_born():
     bars = np.array([(phi.T @ (new/new.sum())).argmax() for new in (apply_birth(state, taken).lam[:, -1] for taken in births)])
     assert ((gains > 2) == (bars == 11)).all() and 0 < (bars == 11).sum() < 8
     assert max(errors(split_gain(state, other, E2, cut, k, *child_topics(lam[:, k], 0.1, c, 3.0), options)) for k, c in trials) < 3 < gains.max()
+
+
+def test_what_is_proposed_when(s):
+    state, rng, options = online(s.state), np.random.default_rng(0), OnlineOptions(z_split=1e9, z_birth=1e9)
+    for t in range(5):
+        state, info = online_step(rng, state, s.docs, 120, options)
+        assert len(state.trial) == (0 if t % 2 else options.trials) and state.taken.shape[1] == (0 if t % 4 else K)
+        assert info["tried"] == (options.trials if t % 2 else 0) and info["splits"] == info["births"] == 0
 
 
 def test_no_trials_no_new_topics(s):
