@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
-from .chain import _check_int
+from .corpus import _check_int
 
 # %% ../nbs/21_diagnostics.ipynb #85f619a4
 def topic_shares(model, n=5):

@@ -25,8 +25,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm import tqdm
 
 from . import __version__
-from .chain import _check_int, _rng_from_dict, _rng_to_dict, load_npz, run_chains, save_npz
-from .corpus import Corpus, as_corpus, as_rng, _check_number, _check_positive, _check_rows, _check_table
+from .chain import _rng_from_dict, _rng_to_dict, load_npz, run_chains, save_npz
+from .corpus import Corpus, as_corpus, as_rng, _check_int, _check_number, _check_positive, _check_rows, _check_table
 from .direct import DirectSampler, HybridSampler, LDASampler
 from .dp import DPMixtureSampler, check_gamma_prior, point_partition
 from .franchise import FranchiseSampler, TopicCounts, fold_in, predictive_topics, token_probabilities

@@ -16,8 +16,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .chain import _check_int
-from .corpus import as_corpus, as_rng, _check_positive
+from .corpus import as_corpus, as_rng, _check_int, _check_positive
 from .franchise import _pad, pick
 
 # %% ../nbs/20_evaluate.ipynb #1d72dd52

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .chain import _check_int
-from .corpus import _check_vocab, _open_lines, _reading, as_corpus, atomic_write
+from .corpus import _check_int, _check_vocab, _open_lines, _plural, _reading, as_corpus, atomic_write
 
 # %% ../nbs/26_exchange.ipynb #6294d25e
 class Topics:
@@ -53,7 +52,7 @@ class Topics:
             raise ValueError(f"vocabulary must name the {n_words} columns of components, got {len(self.vocabulary_)} words")
 
     def __repr__(self):
-        return f"Topics({self.n_topics_:,} topics, {self.components_.shape[1]:,} words)"
+        return f"Topics({_plural(self.n_topics_, 'topic')}, {_plural(self.components_.shape[1], 'word')})"
 
     def top_words(self, n=10):
         "The `n` most probable words of every topic, a list of lists of str; word ids as strings where there is no vocabulary."
@@ -68,7 +67,7 @@ def _proportions(name, value, n_axes):
     except (TypeError, ValueError):
         ok = False
     if not ok:
-        raise ValueError(f"{name} must be finite numbers of at least 0 in {n_axes} ax{'ei'[n_axes == 1]}s, no row all 0; got {type(value).__name__} "
+        raise ValueError(f"{name} must be finite numbers of at least 0 in {'one axis' if n_axes == 1 else 'two axes'}, no row all 0; got {type(value).__name__} "
                          f"of shape {np.shape(value)}")
     total = a.sum(axis=-1, keepdims=True)
     return a if np.allclose(total, 1, rtol=1e-12, atol=0) else a/total
@@ -152,11 +151,11 @@ def to_pyldavis(model, X, doc_topic=None, vocab=None):
 
     Parameters
     ----------
-    model : fitted topic model
+    model : fitted topic model, or Topics
     X : Corpus, or counts of shape (n_docs, n_words)
         Documents. Empty ones are left out, and so are words that do not occur in them.
     doc_topic : float array, shape (n_docs, n_topics_), optional
-        Their topic proportions; by default `model.transform(X)`. For the documents of the fit `model.doc_topic_` says more, and at once.
+        Their topic proportions; by default `model.transform(X)`, which Topics do not have. For the documents of the fit `model.doc_topic_` says more, and at once.
     vocab : sequence of str, optional
         Names of the columns of X, where neither the model nor X knows them.
 
@@ -169,6 +168,8 @@ def to_pyldavis(model, X, doc_topic=None, vocab=None):
     pyLDAvis wants two topics at least, and needs `sort_topics=False` to keep their order.
     """
     _fitted(model)
+    if doc_topic is None and isinstance(model, Topics):
+        raise ValueError("doc_topic must be given where model is Topics, which know of no documents; got None")
     corpus = as_corpus(X, model.vocabulary_, model.components_.shape[1])
     words = next((list(names) for names in (vocab, model.vocabulary_, corpus.vocab) if names is not None), [str(v) for v in range(corpus.n_words)])
     if len(words) != corpus.n_words:

@@ -14,7 +14,7 @@ __all__ = ['symbols', 'HMMPrior', 'HMMState', 'Emission', 'SymbolPrior', 'Symbol
            'GroupState', 'one_group', 'number_groups', 'resample_group_weights', 'GroupedHMMSampler', 'in_group',
            'count_symbols', 'FiniteHMM']
 
-# %% ../nbs/18_hmm.ipynb #6e07a22a
+# %% ../nbs/18_hmm.ipynb #adea4f1e
 import math
 from functools import lru_cache
 from threading import get_ident
@@ -25,8 +25,7 @@ from numba import njit
 from scipy.special import gammaln, logsumexp, psi
 from sklearn.base import BaseEstimator
 
-from .chain import _check_int
-from .corpus import Corpus, as_rng, _check_positive, _check_rows
+from .corpus import Corpus, as_rng, _check_int, _check_positive, _check_rows
 from .dp import check_gamma_prior, resample_concentration
 from .franchise import pick, resample_eta
 from .likelihood import Likelihood, grow_stats, likelihoods

@@ -8,7 +8,7 @@ __all__ = ['LOCAL', 'GLOBAL', 'BOTH', 'NestedPrior', 'NestedState', 'NestedData'
            'nested_counts', 'NestedSampler', 'NestedPredictive', 'nested_predictive', 'log_in_clusters', 'memberships',
            'topic_proportions', 'make_nested']
 
-# %% ../nbs/17_nested.ipynb #772e5432
+# %% ../nbs/17_nested.ipynb #10f5688d
 import math
 from typing import NamedTuple
 
@@ -17,8 +17,7 @@ from numba import njit
 from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
-from .chain import _check_int
-from .corpus import Corpus, as_corpus, as_rng, _check_positive
+from .corpus import Corpus, as_corpus, as_rng, _check_int, _check_positive
 from .dp import check_gamma_prior
 from .special import log_rising, sample_dirichlet, sample_log_categorical
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .chain import _check_int
+from .corpus import _check_int
 from .direct import HybridState, LDASampler, draw_beta, seat_tables
 from .dp import grow_state
 from .franchise import FranchiseSampler, FranchiseState, _resize, _step, number_dishes

@@ -76,6 +76,7 @@ def test_bad_paths_and_models(tmp_path):
         write_topics(Topics(PHI, None, ["", *WORDS[1:]]), tmp_path/"t.csv")
     with pytest.raises(NotFittedError):
         write_topics(HDP(), tmp_path/"t.csv")
+    assert repr(Topics([[1, 2]])) == "Topics(1 topic, 2 words)"
     assert not [*tmp_path.iterdir()]
 
 
@@ -94,7 +95,7 @@ def test_what_pyldavis_asks_for():
         assert found["term_frequency"].tolist() == X.sum(axis=0)[:9].tolist() and found["doc_lengths"].tolist() == X.sum(axis=1)[:30].tolist()
         assert found["vocab"] == [*"012345678"]
     assert to_pyldavis(topics, X, pi, vocab=[f"w{v}" for v in range(11)])["vocab"][0] == "w0"
-    for more in (dict(vocab=["a"]), dict(doc_topic=pi[1:]), dict(doc_topic=pi[:, 1:])):
+    for more in (dict(vocab=["a"]), dict(doc_topic=pi[1:]), dict(doc_topic=pi[:, 1:]), dict(doc_topic=None)):
         with pytest.raises(ValueError, match=[*more][0]):
             to_pyldavis(topics, X, **{"doc_topic": pi, **more})
 
