@@ -1,6 +1,6 @@
 """This package beside its peers: everything the page `nbs/96_benchmarks.ipynb` shows, by one command.
 
-    python benchmarks/compare.py [--corpus NAME ...] [--only PART ...] [--models NAME ...] [--seconds 20]
+    python benchmarks/compare.py [--corpus NAME ...] [--only PART ...] [--models NAME ...] [--seconds 30]
 
 The script makes an environment of its own, benchmarks/.env, and installs there what it compares (requirements.txt beside it). Its parts:
 
@@ -218,14 +218,14 @@ def curves(args):
     trains = {short(corpus): load(corpus)[0].split_docs(0.1, 0)[0] for corpus in args.corpus}
     for model in args.models:
         print(f"{model} ...", file=sys.stderr, flush=True)
-        done = subprocess.run([sys.executable, __file__, "--contestant", model, "--corpus", *args.corpus, "--seconds", str(args.seconds), "--seed", str(args.seed)],
-                              stdout=subprocess.PIPE, text=True)
-        if done.returncode:
+        command = [sys.executable, __file__, "--contestant", model, "--corpus", *args.corpus, "--seconds", str(args.seconds), "--seed", str(args.seed)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as contestant:
+            for (corpus, train), line in zip(trains.items(), contestant.stdout):          # a line for each corpus, when it is done
+                models = saved(f"curves_{corpus}").get("models", {}) | {model: json.loads(line)}
+                save(f"curves_{corpus}", {"corpus": corpus, "documents": train.n_docs, "tokens": train.n_tokens, "words": train.n_words, "machine": machine(),
+                                          "models": {name: models[name] for name in CONTESTANTS if name in models}})
+        if contestant.returncode:
             print(f"{model} failed, see above; the others go on", file=sys.stderr)
-        for (corpus, train), line in zip(trains.items(), done.stdout.splitlines()):
-            models = saved(f"curves_{corpus}").get("models", {}) | {model: json.loads(line)}
-            save(f"curves_{corpus}", {"corpus": corpus, "documents": train.n_docs, "tokens": train.n_tokens, "words": train.n_words, "machine": machine(),
-                                      "models": {name: models[name] for name in CONTESTANTS if name in models}})
     for corpus in trains:
         report(saved(f"curves_{corpus}"))
 
@@ -259,19 +259,21 @@ def main():
     parser.add_argument("--corpus", nargs="+", default=["sotu", "kjv", "bars"])
     parser.add_argument("--only", nargs="+", choices=["curves", *SCRIPTS], default=["curves", *SCRIPTS], metavar="PART", help=", ".join(["curves", *SCRIPTS]))
     parser.add_argument("--models", nargs="+", choices=CONTESTANTS, default=list(CONTESTANTS), metavar="NAME", help="for the curves: " + ", ".join(CONTESTANTS))
-    parser.add_argument("--seconds", type=int, default=20, help="CPU seconds of training for each, for the curves")
+    parser.add_argument("--seconds", type=int, default=30, help="CPU seconds of training for each, for the curves")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pyhsmm", metavar="PYTHON", help="for hmm: an interpreter that has pyhsmm")
     parser.add_argument("--contestant", help=argparse.SUPPRESS)
     here(parser)
     args = parser.parse_args()
     if args.contestant:
         return run(args.contestant, args.corpus, args.seconds, args.seed)
     in_environment(args)
+    more = {"speed": ["--corpus", *args.corpus], "hmm": ["--pyhsmm", args.pyhsmm] if args.pyhsmm else []}
     for part in args.only:
         if part == "curves":
             curves(args)
         else:
-            subprocess.run([sys.executable, HERE/SCRIPTS[part], *(["--corpus", *args.corpus] if part == "speed" else []), "--here"], check=False)
+            subprocess.run([sys.executable, HERE/SCRIPTS[part], *more.get(part, []), "--here"], check=False)
 
 
 if __name__ == "__main__":

@@ -4,19 +4,18 @@
 
 Writes a corpus in shards to FOLDER/corpus, unless it is there: documents of about 200 tokens drawn from an HDP that is cut off at 100 topics, over
 20,000 words. Then fits the model to it, one shard in memory at a time, with a checkpoint after every sweep (of the parallel sampler) or shard (of online
-inference): stopped or killed, the same command goes on where it was. A line for every sweep or shard goes to FOLDER/MODEL.csv as well; memory is the
-largest resident set of the process so far. The score is document completion on 500 documents more, once for every fifth line; the first line of output
-has that of the true topics.
+inference): stopped or killed, the same command goes on where it was, and a larger --iter goes on from where it ended. A line for every sweep or shard goes to
+FOLDER/MODEL.csv as well; memory is the largest resident set of the process so far. The score is document completion on 500 documents more, once for every fifth
+line; the first line of output has that of the true topics. In the end everything goes to benchmarks/results/streaming_MODEL.json, which nbs/31_distributed.ipynb shows.
 """
 import argparse
 import csv
-import os
-import platform
 import resource
 import time
 from pathlib import Path
 
-import numba
+from common import machine, save
+
 import numpy as np
 from numba import njit
 
@@ -98,21 +97,22 @@ def main():
     parser.add_argument("--iter", type=int, default=40, help="sweeps, or passes of online inference")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     options = parser.parse_args()
-    print(f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}")
     start = time.perf_counter()
     if not (options.folder/"corpus"/"index.npz").exists():
         write_shards(options.folder/"corpus", shards(int(options.tokens), 1), n_words=V)
     corpus = ShardedCorpus(options.folder/"corpus")
     [test] = shards(500*LENGTH, 2)
     beta, phi = truth()
-    print(f"{corpus}, {time.perf_counter() - start:.0f} s; score of the true topics {document_completion(Fixed(phi, ALPHA*beta), test, random_state=0):.4f}", flush=True)
+    found = {"machine": machine(), "tokens": corpus.n_tokens, "documents": corpus.n_docs, "words": V, "shards": corpus.n_shards,
+             "mb_on_disk": sum(path.stat().st_size for path in corpus.folder.iterdir())/1e6, "truth": document_completion(Fixed(phi, ALPHA*beta), test, random_state=0)}
+    print(f"{corpus}, {time.perf_counter() - start:.0f} s; score of the true topics {found['truth']:.4f}", flush=True)
     if options.model == "parallel":
         small = options.folder/"first-shard.npz"
         if not small.exists():
             HDP("direct", eta=ETA, n_iter=100, init=100, random_state=0).fit(corpus.shard(0)).save(small)
         small = HDP.load(small)
-        print(f"the first shard alone: {small.n_topics_} topics, score {document_completion(small, test, random_state=0):.4f}; "
-              f"{time.perf_counter() - start:.0f} s so far", flush=True)
+        found["first_shard"] = document_completion(small, test, random_state=0)
+        print(f"the first shard alone: {small.n_topics_} topics, score {found['first_shard']:.4f}; {time.perf_counter() - start:.0f} s so far", flush=True)
         model = HDP("parallel", eta=ETA, n_iter=options.iter, burn_in=min(15, options.iter - 1), thin=5, n_jobs=options.jobs,
                     init=small.samples_[-1], random_state=0)
     else:
@@ -136,10 +136,14 @@ def main():
         clock[:] = time.process_time(), time.perf_counter()
 
     fit(model, corpus, options.folder/options.model, callback=line)
-    shares = model.topic_shares_
     cosine = (phi/np.linalg.norm(phi, axis=1, keepdims=True)) @ (model.components_/np.linalg.norm(model.components_, axis=1, keepdims=True)).T
-    print(f"{model.n_topics_} topics, {(shares > 1e-4).sum()} with more than 1 token in 10,000; of the {(beta > 1e-4).sum()} true ones as heavy as that "
-          f"{(cosine.max(axis=1)[beta > 1e-4] > 0.9).sum()} are found (cosine above 0.9)")
+    with open(options.folder/f"{options.model}.csv", newline="") as f:
+        found["rows"] = [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(f)]
+    found |= {"average": document_completion(model, test, random_state=0), "topics": model.n_topics_, "heavy": int((model.topic_shares_ > 1e-4).sum()),
+              "true_heavy": int((beta > 1e-4).sum()), "found": int((cosine.max(axis=1)[beta > 1e-4] > 0.9).sum())}
+    save(f"streaming_{options.model}", found)
+    print(f"{found['topics']} topics, {found['heavy']} with more than 1 token in 10,000; of the {found['true_heavy']} true ones as heavy as that "
+          f"{found['found']} are found (cosine above 0.9); score with all that it predicts with {found['average']:.4f}")
 
 
 if __name__ == "__main__":
