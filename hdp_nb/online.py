@@ -50,7 +50,8 @@ class OnlineOptions(NamedTuple):
     tol: float = 1e-3                   # of the E-step
     n_jobs: int = None                  # threads; the result does not depend on it
     split_merge: bool = True
-    z_split: float = 0.0                # standard errors by which a split must predict better
+    z_split: float = 1.0                # standard errors by which a split must predict better, in the end
+    eager: int = 100                    # minibatches until it must: at first it need only gain, and the demand grows in proportion
     z_birth: float = 2.0                # the same for a birth
     z_prune: float = 1.0                # standard errors by which a merge or a deletion may predict worse
     own: float = 0.5                    # share of a topic's own term that a merge or a deletion saves
@@ -273,13 +274,13 @@ def no_worse(gain, z):
     return gain.sum() >= -z*math.sqrt((gain**2).sum())
 
 def judge_trials(state, batch, E, cut, options):
-    "Which trials (indices) win by `z_split` standard errors on this minibatch."
-    won = []
+    "Which trials (indices) win on this minibatch by as many standard errors as are asked for by now."
+    won, z = [], options.z_split*min(1.0, int(state.t)/options.eager)
     for i, k in enumerate(state.trial):
         lam2, share = child_topics(state.lam[:, k], float(state.eta), state.child[i], options.smooth)
         if 0.0 < share < 1.0:
             gain = split_gain(state, batch, E, cut, k, lam2, share, options)
-            if gain.sum() > options.z_split*math.sqrt((gain**2).sum()):
+            if gain.sum() > z*math.sqrt((gain**2).sum()):
                 won.append(i)
     return won
 

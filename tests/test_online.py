@@ -185,7 +185,8 @@ def test_a_good_split_wins_and_a_bad_one_does_not():
     state = state._replace(trial=np.array([0, 4, 7, 3]), child=child)
     cut = hold_out(np.random.default_rng(3), state, batch, E, OnlineOptions())
     assert judge_trials(state, batch, E, cut, OnlineOptions()) == [0]
-    assert judge_trials(state, batch, E, cut, OnlineOptions(z_split=1e9)) == []
+    assert judge_trials(state._replace(t=np.array(100)), batch, E, cut, OnlineOptions(z_split=1e9)) == []
+    assert judge_trials(state, batch, E, cut, OnlineOptions(z_split=1e9)) == [0]                  # nothing but a gain is asked for at the beginning
 
 
 def test_holding_out_keeps_every_token(s):
