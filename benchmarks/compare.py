@@ -35,8 +35,9 @@ def gibbs(sampler, moves=0):
         import numpy as np
         from hdp_nb import direct, franchise, parallel
         from hdp_nb.split_merge import HDPSplitMerge
-        kind = {"crf": franchise.FranchiseSampler, "direct": direct.DirectSampler, "hybrid": direct.HybridSampler, "parallel": parallel.ParallelSampler}[sampler]
-        model, rng = kind(corpus, eta=eta, init=100), np.random.default_rng(seed)
+        kind = {"crf": franchise.FranchiseSampler, "direct": direct.DirectSampler, "hybrid": direct.HybridSampler, "parallel": parallel.ParallelSampler,
+                "LDA": direct.LDASampler}[sampler]
+        model, rng = kind(corpus, eta=eta, **dict(n_topics=100, weights="learned") if sampler == "LDA" else dict(init=100)), np.random.default_rng(seed)
         model = HDPSplitMerge(model, moves, until=50) if moves else model
         state = [model.init(rng)]
 
@@ -147,7 +148,7 @@ def sklearn_lda(K):
 CONTESTANTS = {
     "hdp_nb direct": gibbs("direct"), "hdp_nb direct, split-merge": gibbs("direct", 10), "hdp_nb hybrid": gibbs("hybrid"), "hdp_nb crf": gibbs("crf"),
     "hdp_nb parallel": gibbs("parallel"), "hdp_nb online": online(False), "hdp_nb online, split-merge": online(True),
-    "tomotopy HDP": start_tomotopy, "tomotopy LDA, K=100": tomotopy_lda(100), "gensim HdpModel": start_gensim, "scikit-learn LDA, K=50": sklearn_lda(50), "scikit-learn LDA, K=100": sklearn_lda(100),
+    "hdp_nb LDA, K=100": gibbs("LDA"), "tomotopy HDP": start_tomotopy, "tomotopy LDA, K=100": tomotopy_lda(100), "gensim HdpModel": start_gensim, "scikit-learn LDA, K=50": sklearn_lda(50), "scikit-learn LDA, K=100": sklearn_lda(100),
 }
 
 
