@@ -623,7 +623,7 @@ def _add_fit(commands):
     _add_corpus(p)
     p.add_argument("--out", required=True, metavar="DIR", help="folder for the results")
     p.add_argument("--overwrite", action="store_true", help="replace the results in DIR, once the new ones are complete")
-    p.add_argument("--test-size", type=float, default=0.1, metavar="SHARE", help="of the documents to hold out for the score; 0: none (%(default)s)")
+    p.add_argument("--test-size", type=_number, default=0.1, metavar="N", help="documents to hold out for the score, as a number or (0.1, say) as a share of them; 0: none (%(default)s)")
     p.add_argument("--group", metavar="LEVEL", help="draw the shares of the topics by this level of groups (the outermost)")
     p.add_argument("--top-words", type=_count, default=10, metavar="N", help="words to show of a topic (%(default)s)")
     p.add_argument("--seed", type=int, default=0, help="of all randomness: the same seed gives the same files (%(default)s)")

@@ -106,7 +106,8 @@ def test_defaults_are_those_of_the_estimator():
 
 def test_options_reach_the_estimator(run):
     assert run(*FIT, "--quiet", "--alpha-prior", "fixed", "--alpha", 0.3, "--gamma-prior", "2,3", "--init", 4, "--n-chains", 2,
-               "--burn-in", 5, "--seed", 9)[0] == 0
+               "--burn-in", 5, "--seed", 9, "--test-size", 7)[0] == 0
+    assert json.loads(Path("run/summary.json").read_text())["documents"] == 53
     model = HDP.load("run/model.npz")
     assert (model.alpha_prior, model.gamma_prior, model.init, model.burn_in, model.random_state) == (None, [2, 3], 4, 5, 9)
     assert model.alpha_ == 0.3 and model.traces_["alpha"].shape == (2, 12)
