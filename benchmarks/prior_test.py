@@ -3,7 +3,7 @@
     python benchmarks/prior_test.py [--sweeps 10000]
 
 50 documents of 100 words, V = 1, alpha = gamma = 1 fixed. A document then has 1 + 1/2 + ... + 1/100 = 5.187 tables on average; the number of topics has the distribution
-of the tables of a Chinese restaurant with as many customers as there are tables, 6.12 on average, computed here by convolution. Four chains of every sampler of this
+of the tables of a Chinese restaurant with as many customers as there are tables, 6.136 on average, computed here by convolution. Four chains of every sampler of this
 package and of tomotopy's HDP; the first tenth of every chain (or a little more) is left out. Errors are the larger of two standard errors:
 over the chains, and over fifteen pieces of each.
 """
