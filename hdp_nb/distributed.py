@@ -511,7 +511,7 @@ class OnlineShardSampler:
                 totals.update({name: info[name] + totals[name]*(name in _MOVES) for name in totals})
         return OnlineShardState(state, order, (done + 1) % len(order)), totals
 
-_MOVES = ("tried", "splits", "merges", "deletes")
+_MOVES = ("tried", "splits", "births", "merges", "deletes")
 
 # %% ../nbs/31_distributed.ipynb #03757c65
 def _connect(address):
