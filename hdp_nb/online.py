@@ -53,6 +53,7 @@ class OnlineOptions(NamedTuple):
     z_split: float = 1.0                # standard errors by which a split must predict better, in the end
     eager: int = 100                    # minibatches until it must: at first it need only gain, and the demand grows in proportion
     z_birth: float = 2.0                # the same for a birth
+    birth_every: int = 4                # minibatches from one trial birth to the next, an even number
     z_prune: float = 1.0                # standard errors by which a merge or a deletion may predict worse
     own: float = 0.5                    # share of a topic's own term that a merge or a deletion saves
     smooth: float = 1.0                 # c in (O4)
@@ -510,7 +511,7 @@ def online_step(rng, state, docs, n_docs, options, e_step=e_step):
         K = len(state.beta) - 1
         trial, child = fit_trials(rng, state, batch, E, found, rng.permutation(K)[:max(options.trials, K//10)], options)
         proposed = dict(trial=trial, child=child)
-        if state.t % 4 == 0:                            # births are the rarer need
+        if state.t % options.birth_every == 0:          # births are the rarer need
             proposed["taken"] = fit_birth(rng, state, batch, E, found, options)
     state = update(state, batch, E, found, n_docs, options)
     if info["births"]:
