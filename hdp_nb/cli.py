@@ -496,7 +496,7 @@ def _convergence_table(summary):
     found = summary.get("convergence")
     if not found:
         return ("<p class='soft'>R-hat and effective sample sizes are added where there are 100 sweeps after burn-in "
-                "and ArviZ is installed (<code>pip install hdp_nb[arviz]</code>).</p>")
+                "and ArviZ is installed (<code>pip install 'hdp_nb[arviz]'</code>).</p>")
     number = lambda value, form=None: ("-" if value is None else format(value, form or (",.0f" if abs(value) >= 100 else ".3g")), "number")
     rows = [[html.escape(name.replace("_", " ")), number(d["mean"]), number(d["sd"]), number(d["ess"], ",.0f"), number(d["rhat"], ".2f")] for name, d in found.items()]
     return (_table(["", ("mean", "number"), ("sd", "number"), ("ESS", "number"), ("R-hat", "number")], rows)

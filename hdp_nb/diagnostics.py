@@ -33,6 +33,8 @@ def topic_shares(model, n=5):
         Shares of all tokens, largest first; 0 where there are fewer topics. As many samples as the chain with the fewest has.
     """
     check_is_fitted(model)
+    if not hasattr(model, "sample_chain_") or not hasattr(next(iter(model.samples_)), "n_vk"):
+        raise ValueError(f"model: takes a fitted topic model that keeps samples of its counts, got {type(model).__name__}")
     n = _check_int("n", n, 1)
     shares = np.zeros((len(model.samples_), n))
     for row, counts in zip(shares, model.samples_):
@@ -53,7 +55,7 @@ def _arviz_stats():
         import arviz
         return arviz
     except ImportError:
-        raise ImportError("diagnostics need ArviZ: pip install hdp_nb[arviz]") from None
+        raise ImportError("diagnostics need ArviZ: pip install 'hdp_nb[arviz]'") from None
 
 def _arrays(traces):
     "Traces in any form as an array (chains, draws) or (chains, draws, quantities), or as a dict of such arrays."
@@ -69,7 +71,7 @@ def _arrays(traces):
     except (TypeError, ValueError):
         x = np.empty(0)
     if x.ndim not in (2, 3) or x.size == 0:
-        raise ValueError("traces: takes a fitted model, a mapping from name to an array (chains, draws), a list of mappings with one per chain, "
+        raise ValueError("traces: takes a fitted model that sampled, a mapping from name to an array (chains, draws), a list of mappings with one per chain, "
                          f"or such an array, got {traces!r}")
     return x
 
@@ -100,7 +102,7 @@ def rhat(traces):
     Raises
     ------
     ImportError
-        Without ArviZ: `pip install hdp_nb[arviz]`.
+        Without ArviZ: `pip install 'hdp_nb[arviz]'`.
     """
     stats = _arviz_stats()
     return _of_each(lambda x: stats.rhat(x) if len(x) > 1 else math.nan, traces)
@@ -124,7 +126,7 @@ def ess(traces, method="bulk"):
     Raises
     ------
     ImportError
-        Without ArviZ: `pip install hdp_nb[arviz]`.
+        Without ArviZ: `pip install 'hdp_nb[arviz]'`.
     """
     if method not in ("bulk", "tail", "mean"):
         raise ValueError(f"method: takes 'bulk', 'tail' or 'mean', got {method!r}")
@@ -191,7 +193,7 @@ def summary(traces, n_shares=3):
     Raises
     ------
     ImportError
-        Without ArviZ: `pip install hdp_nb[arviz]`.
+        Without ArviZ: `pip install 'hdp_nb[arviz]'`.
     """
     rows = _arrays(traces)
     rows = dict(rows) if isinstance(rows, dict) else {"": rows}

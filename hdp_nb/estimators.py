@@ -207,7 +207,7 @@ class _Sampled(_Saved):
         Raises
         ------
         ImportError
-            Without ArviZ: `pip install hdp_nb[arviz]`.
+            Without ArviZ: `pip install 'hdp_nb[arviz]'`.
         """
         draws = self._draws()
         groups = {"posterior": draws, "sample_stats": {"log_joint": draws["log_joint"]}}
@@ -224,7 +224,7 @@ def _arviz():
     for name in ("arviz", "arviz_base"):
         if find_spec(name):
             return import_module(name)
-    raise ImportError("to_arviz needs ArviZ: pip install hdp_nb[arviz]")
+    raise ImportError("to_arviz needs ArviZ: pip install 'hdp_nb[arviz]'")
 
 # %% ../nbs/19_estimators.ipynb #38d620a2
 _FOLD_SWEEPS, _FOLD_BURN_IN = 25, 5      # Gibbs sweeps over a new document; its proportions are averages over the last 20
@@ -539,7 +539,7 @@ class HDP(_GibbsTopics):
         self.verbose = verbose
 
     def _sampler(self, corpus):
-        if self.sampler not in _SAMPLERS:
+        if not isinstance(self.sampler, str) or self.sampler not in _SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(map(repr, _SAMPLERS))}, got {self.sampler!r}")
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = init.base if isinstance(init, SplitMergeState) else init
@@ -863,7 +863,7 @@ class DPMixture(_MixturePredictions):
     likelihood : str
         What a row of X is, given its component: "categorical" (one symbol 0, 1, ...), "multinomial" (counts), or real numbers that are "normal"
         with unknown mean and covariance matrix (the same as "normal_inverse_wishart"), with unknown mean and variances
-        ("normal_inverse_gamma") or with unknown mean ("normal_known_variance").
+        ("normal_inverse_gamma") or with unknown mean ("normal_known_variance"); or counts of events that are "poisson".
     alpha : float > 0
         Concentration: where it begins, or for good if its prior is None. Larger values give more clusters.
     alpha_prior : (shape, rate) or None
@@ -873,7 +873,7 @@ class DPMixture(_MixturePredictions):
     n_symbols : int or None
         How many symbols there are, for "categorical"; None is the largest in X plus one.
     prior : dict or None
-        Hyperparameters of the normal families, by the names that `make_prior` of the likelihood has; those not given are set from X.
+        Hyperparameters of the normal families and of "poisson", by the names that `make_prior` of the likelihood has; those not given are set from X.
     split_merge : int
         Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
     split_merge_until : int or None
@@ -1187,7 +1187,8 @@ class HNHDP(_Nested):
 class NestedDP(_Nested):
     """Nested Dirichlet process topic model (Rodriguez, Dunson & Gelfand 2008), by Gibbs sampling: `HNHDP` without global topics.
 
-    Every document belongs to one cluster, and clusters share nothing. Parameters and attributes are those of `HNHDP`; all words are local.
+    Every document belongs to one cluster, and clusters share nothing. Parameters and attributes are those of `HNHDP` but for `conc_global` and
+    `word_selection`, which it does not have: all words are local, and `global_words_` is empty.
     """
     _fixed = {"global_topics": False}
 
@@ -1361,7 +1362,8 @@ class VariationalHDP(_VariationalTopics):
         X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
         y : ignored
         callback : callable, optional
-            Called as `callback(pass, state)`, state a VariationalState, after every pass.
+            Called as `callback(pass, state)`, state a VariationalState, after every pass. It may raise KeyboardInterrupt to end the run as Ctrl-C would: the model is
+            then fitted with what the passes so far have found.
 
         Returns
         -------

@@ -39,6 +39,8 @@ def document_completion(model, X, test_size=0.2, random_state=None):
     float
         Natural logarithm per token. Larger is better.
     """
+    if not hasattr(model, "log_predictive"):
+        raise ValueError(f"model must be a fitted topic model, with log_predictive, got {model!r}")
     rng = as_rng(random_state)
     observed, heldout = as_corpus(X).split_tokens(test_size, rng)
     if heldout.n_tokens == 0:

@@ -605,6 +605,8 @@ class FranchiseSampler:
             return self._held(self.start.seated(rng, self.corpus.offsets))
         if not isinstance(self.start, str):
             z = self.start if isinstance(self.start, np.ndarray) else rng.integers(self.start, size=self.corpus.n_tokens)
+            if z.shape != self.corpus.x.shape or not np.issubdtype(z.dtype, np.integer):
+                raise ValueError(f"init must hold one whole number per token, shape {self.corpus.x.shape}, got {z.dtype} of shape {z.shape}")
             return seat_by_topic(self.corpus, z, *self._hyperparameters())
         return self._sweep(rng, unseated(self.corpus, *self._hyperparameters()), serve=False)
 

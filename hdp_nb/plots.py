@@ -166,14 +166,22 @@ def _traces(trace, names):
     return rows
 
 
-def plot_trace(trace, names=("n_topics", "log_joint"), burn_in=None, *, fig=None):
+def _watched(trace):
+    "What is drawn of a trace unless it is said."
+    trace = getattr(trace, "traces_", getattr(trace, "trace_", trace))
+    first = trace[0] if isinstance(trace, (list, tuple)) and trace else trace
+    known = [name for name in ("n_topics", "n_states", "n_components", "n_clusters", "log_joint", "bound") if name in first] if hasattr(first, "keys") else []
+    return known or ["n_topics", "log_joint"]
+
+
+def plot_trace(trace, names=None, burn_in=None, *, fig=None):
     """Values along the run of a sampler, the burn-in shaded.
 
     Parameters
     ----------
     trace : fitted estimator; or mapping from name to an array (sweeps,) or (chains, sweeps); or a
         list of such mappings, one per chain.
-    names : which to draw, each in a panel of its own.
+    names : which to draw, each in a panel of its own; default the number of topics (states, components, clusters) and what the model climbs, the log joint or a bound.
     burn_in : sweeps to shade; default the estimator's `burn_in_`, else 0.
     fig : Figure or SubFigure to draw in.
 
@@ -183,7 +191,7 @@ def plot_trace(trace, names=("n_topics", "log_joint"), burn_in=None, *, fig=None
     """
     burn_in = getattr(trace, "burn_in_", None) if burn_in is None else burn_in
     burn_in = _check_int("burn_in", burn_in, 1) if burn_in else 0
-    names = [names] if isinstance(names, str) else list(names)
+    names = _watched(trace) if names is None else [names] if isinstance(names, str) else list(names)
     rows = _traces(trace, names)
     n = rows[0].shape[1]
     fig = _figure(fig, 7.5, 0.7 + 1.4 * len(names))
@@ -218,9 +226,11 @@ def _trace_panel(ax, chains, first, burn_in):
     _ticks(ax.yaxis, 4, _number)
     _tidy(ax)
 
-# %% ../nbs/22_plots.ipynb #c752e08b
+# %% ../nbs/22_plots.ipynb #610f2725
 def _shares_by_group(doc_topic, groups, weights):
     "(names of the groups in order of first appearance, array groups x topics with rows summing to 1)."
+    if hasattr(doc_topic, "transform") and not hasattr(doc_topic, "doc_topic_"):
+        raise ValueError(f"doc_topic: takes a fitted estimator that keeps doc_topic_, or an array, such as transform(X) returns, got {type(doc_topic).__name__}")
     theta = _weights("doc_topic", getattr(doc_topic, "doc_topic_", doc_topic), "documents x topics")
     groups = _length("groups", groups, len(theta), "document")
     weights = np.ones(len(theta)) if weights is None else _length("weights", weights, len(theta), "document")
@@ -247,7 +257,7 @@ def plot_shares(doc_topic, groups, *, weights=None, labels=None, n_topics=12, ki
     groups : one label per document; groups stand in the order in which they first appear.
     weights : array (documents,), how much a document counts, usually its number of tokens; default all alike.
     labels : a name for each topic; default the three top words of an estimator, else its number.
-    n_topics : the largest so many get a panel or a colour (stacked: at most 6); the rest is summed as "other".
+    n_topics : the largest so many get a panel or a colour; stacked, at most 6, and the rest is summed as "other".
     kind : "panels", one small panel per topic, or "stacked", all in one.
     fig : Figure or SubFigure to draw in.
 

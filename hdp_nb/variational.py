@@ -482,6 +482,29 @@ def global_bound(state, alpha_prior=None, gamma_prior=None):
             total += (prior[0] - 1)*math.log(x) - prior[1]*x
     return float(total)
 
+# %% ../nbs/15_variational.ipynb #04089cce
+def _pass(batch, state, n, alpha_prior, gamma_prior, learn_eta, n_jobs):
+    "One pass over all documents, whose topics were `n` (None: not yet known). The next state, the E-step, `n`, and what is traced."
+    lam, beta, alpha, gamma, eta = state
+    K, weight = lam.shape[1], alpha*beta[:-1]
+    E = topic_factors(lam, batch, n_jobs)
+    found = e_step(batch, E, weight, float(alpha), n_jobs=n_jobs)
+    if n is not None:                                   # anew, or on from where it stood: whichever is better, document by document
+        found = better(batch, found, e_step(batch, E, weight, float(alpha), n, max_iter=10, drop=0.0, n_jobs=n_jobs))
+    n, S = doc_topics(found, K), topic_statistics(batch, E, found, K, n_jobs)
+    traced = {"bound": found.bound.sum() + global_bound(state, alpha_prior, gamma_prior), "n_topics": (n.sum(axis=0) > 0.5).sum(), "alpha": alpha, "gamma": gamma, "eta": eta}
+    lam = np.full_like(lam, eta)
+    lam[batch.vocab] += S
+    beta = update_beta(found, beta, float(alpha), float(gamma))
+    if alpha_prior is not None:
+        alpha = update_alpha(found, batch.docs.lengths, beta, float(alpha), alpha_prior)
+    if gamma_prior is not None:
+        gamma = update_gamma(beta, gamma_prior)
+    if learn_eta:
+        new = update_eta(lam, float(eta))
+        lam, eta = lam + (new - eta), new
+    return VariationalState(lam, beta, *map(np.array, (alpha, gamma, eta))), found, n, traced
+
 # %% ../nbs/15_variational.ipynb #82b6052e
 def fit_batch(docs, state, *, alpha_prior=None, gamma_prior=None, learn_eta=False, max_iter=100, tol=1e-5, n_jobs=None, callback=None):
     """Coordinate ascent on the bound (bHDP). It never falls.
@@ -500,7 +523,7 @@ def fit_batch(docs, state, *, alpha_prior=None, gamma_prior=None, learn_eta=Fals
     tol : float
         Relative change of the bound at which to stop.
     callback : callable, optional
-        Called as `callback(pass, state)`.
+        Called as `callback(pass, state)`. It may raise KeyboardInterrupt to end the run as Ctrl-C would: with what the passes so far have found.
 
     Returns
     -------
@@ -510,34 +533,20 @@ def fit_batch(docs, state, *, alpha_prior=None, gamma_prior=None, learn_eta=Fals
     trace : dict
         bound, n_topics, alpha, gamma, eta: one value per pass, before the pass has changed them.
     """
-    batch, K, n = make_batch(docs, len(state.lam)), state.lam.shape[1], None
-    trace = {name: [] for name in ("bound", "n_topics", "alpha", "gamma", "eta")}
+    batch, found, n, trace = make_batch(docs, len(state.lam)), None, None, []
     for it in range(max_iter):
-        lam, beta, alpha, gamma, eta = state
-        E, weight = topic_factors(lam, batch, n_jobs), alpha*beta[:-1]
-        found = e_step(batch, E, weight, float(alpha), n_jobs=n_jobs)
-        if n is not None:                               # anew, or on from where it stood: whichever is better, document by document
-            found = better(batch, found, e_step(batch, E, weight, float(alpha), n, max_iter=10, drop=0.0, n_jobs=n_jobs))
-        n, S = doc_topics(found, K), topic_statistics(batch, E, found, K, n_jobs)
-        bound = found.bound.sum() + global_bound(state, alpha_prior, gamma_prior)
-        for name, value in zip(trace, (bound, (n.sum(axis=0) > 0.5).sum(), alpha, gamma, eta)):
-            trace[name].append(float(value))
-        lam = np.full_like(lam, eta)
-        lam[batch.vocab] += S
-        beta = update_beta(found, beta, float(alpha), float(gamma))
-        if alpha_prior is not None:
-            alpha = update_alpha(found, docs.lengths, beta, float(alpha), alpha_prior)
-        if gamma_prior is not None:
-            gamma = update_gamma(beta, gamma_prior)
-        if learn_eta:
-            new = update_eta(lam, float(eta))
-            lam, eta = lam + (new - eta), new
-        state = VariationalState(lam, beta, *map(np.array, (alpha, gamma, eta)))
-        if callback is not None:
-            callback(it, state)
-        if it > 0 and abs(bound - trace["bound"][-2]) <= tol*abs(bound):
+        try:
+            state, found, n, traced = _pass(batch, state, n, alpha_prior, gamma_prior, learn_eta, n_jobs)
+            trace.append(traced)
+            if callback is not None:
+                callback(it, state)
+        except KeyboardInterrupt:
+            if not trace:
+                raise
             break
-    return state, found, {name: np.array(values) for name, values in trace.items()}
+        if it > 0 and abs(trace[-1]["bound"] - trace[-2]["bound"]) <= tol*abs(trace[-1]["bound"]):
+            break
+    return state, found, {name: np.array([float(traced[name]) for traced in trace]) for name in trace[0]}
 
 # %% ../nbs/15_variational.ipynb #1884b89d
 def infer(docs, state, n_jobs=None, tol=1e-4):

@@ -294,6 +294,8 @@ def learn(model, corpus):
     seen = []
 
     def keep(_, state):
+        if not hasattr(state, "n_vk"):
+            raise ValueError(f"model must be HDP, LDA, TreeHDP or another whose states have counts n_vk, got {type(model).__name__}")
         n_vk = state.n_vk[:, :int(state.K)]
         order = np.argsort(-n_vk.sum(0), kind="stable")
         phi = (n_vk + state.eta).T[order]

@@ -194,7 +194,7 @@ PARAMETERS = [
 ]
 
 
-@pytest.mark.parametrize("name, value", PARAMETERS)
+@pytest.mark.parametrize("name, value", [*PARAMETERS, ("sampler", ["crf"]), ("init", [0, 1, 2])])
 def test_parameters(name, value):
     for make in (hdp, mixture):
         if name in make().get_params():

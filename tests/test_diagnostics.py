@@ -97,6 +97,10 @@ def test_refuses():
         autocorrelation(np.arange(5.0), 5)
     with pytest.raises(NotFittedError):
         topic_shares(HDP())
+    model = HDP()
+    model.samples_ = []                                                                # fitted, and nothing kept, like the models that do not sample
+    with pytest.raises(ValueError, match="^model: takes .* got HDP"):
+        topic_shares(model)
 
 
 def test_autocorrelation_is_its_definition():
@@ -178,7 +182,7 @@ def test_without_arviz(fitted, monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)                          # importing it fails
     monkeypatch.setattr("hdp_nb.estimators.find_spec", lambda name: None)
     for call in (fitted.to_arviz, lambda: rhat(fitted), lambda: ess(fitted), lambda: summary(fitted)):
-        with pytest.raises(ImportError, match=r"pip install hdp_nb\[arviz\]"):
+        with pytest.raises(ImportError, match=r"pip install 'hdp_nb\[arviz\]'"):
             call()
 
 

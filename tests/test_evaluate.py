@@ -252,6 +252,11 @@ def test_left_to_right_of_a_fitted_model(bars):
     assert log_p.shape == (10,) and np.isclose(log_p.sum()/test.n_tokens, left_to_right(model, test, random_state=0))
 
 
+def test_completion_wants_a_model():
+    with pytest.raises(ValueError, match="^model must be a fitted topic model.* got 'HDP'"):
+        document_completion("HDP", np.ones((2, 3), int))
+
+
 @pytest.mark.parametrize("options, message", [
     ({"n_particles": 0}, "n_particles"), ({"n_particles": 2.5}, "n_particles"), ({"n_moves": -1}, "n_moves"), ({"random_state": "x"}, "random_state")])
 def test_left_to_right_refuses(options, message):

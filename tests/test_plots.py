@@ -150,6 +150,12 @@ def test_trace_of_chains():
         assert [line.get_ydata()[0] for line in fig.axes[0].lines[:2]] == [1, 3] and "mean 5.5" in texts(fig)
 
 
+def test_trace_draws_what_a_model_has():
+    for names in (["n_states", "log_joint"], ["n_topics", "bound"], ["n_components"]):
+        fig = plot_trace({name: np.arange(3.0) for name in [*names, "alpha"]})
+        assert [ax.get_ylabel() for ax in fig.axes] == [name.replace("_", " ") for name in names]
+
+
 def test_trace_of_a_chain_that_was_stopped():
     cut = {name: np.stack([values, np.where(np.arange(8) < 5, values, np.nan)]) for name, values in TRACE.items()}
     assert "mean 5.571" in texts(plot_trace(cut, "n_topics", burn_in=3))            # of 4, ..., 8 and 4, 5
@@ -217,7 +223,7 @@ def test_bars():
     (lambda: plot_trace({"a": []}, "a"), "trace"),
     (lambda: plot_trace(TRACE, "gamma"), "names"), (lambda: plot_trace(TRACE, []), "names"),
     (lambda: plot_trace(TRACE, burn_in=-1), "burn_in"), (lambda: plot_shares(THETA, [1, 2]), "groups"),
-    (lambda: plot_shares(-THETA, [1] * 4), "doc_topic"), (lambda: plot_shares(THETA, [1] * 4, weights=[1]), "weights"),
+    (lambda: plot_shares(-THETA, [1] * 4), "doc_topic"), (lambda: plot_shares(SimpleNamespace(transform=None), [1] * 4), "doc_topic"), (lambda: plot_shares(THETA, [1] * 4, weights=[1]), "weights"),
     (lambda: plot_shares(THETA, [1, 2, 2, 2], weights=[0, 1, 1, 1]), "weights"),
     (lambda: plot_shares(THETA, [1] * 4, labels=["a"]), "labels"), (lambda: plot_shares(THETA, [1] * 4, kind="pie"), "kind"),
     (lambda: plot_shares(THETA, [1] * 4, n_topics=True), "n_topics"), (lambda: plot_bars_topics(np.ones((2, 5))), "side"),

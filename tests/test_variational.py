@@ -6,6 +6,7 @@ from numba import njit
 from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hdp_nb import variational
 from hdp_nb.corpus import Corpus, make_bars
 from hdp_nb.estimators import VariationalHDP
 from hdp_nb.evaluate import Unigram, document_completion
@@ -185,6 +186,31 @@ def test_the_bound_never_falls(bars, seed, learn):
     assert len(trace["bound"]) == 30 and np.diff(trace["bound"]).min() > -1e-8*abs(trace["bound"][-1])
     assert trace["bound"][-1] > trace["bound"][0] + 100
     assert (np.ptp(trace["alpha"]) > 0) == (np.ptp(trace["gamma"]) > 0) == (np.ptp(trace["eta"]) > 0) == learn
+
+
+def test_an_interrupted_fit_keeps_what_it_has(bars, monkeypatch):
+    "From the callback, within a pass, and in the first one, when there is nothing yet."
+    docs, start = distinct_words(bars[0]), first_state(np.random.default_rng(0), 25, 12, 1.0, 1.0, 0.5)
+    two = fit_batch(docs, start, max_iter=2, tol=0)
+    def stop(i, state):
+        if i == 1:
+            raise KeyboardInterrupt
+    parts, left = variational.topic_statistics, [0]
+    def statistics(*args):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return parts(*args)
+    stopped = [fit_batch(docs, start, max_iter=9, tol=0, callback=stop)]
+    monkeypatch.setattr(variational, "topic_statistics", statistics)
+    left[0] = 2
+    stopped.append(fit_batch(docs, start, max_iter=9, tol=0))
+    for state, found, trace in stopped:
+        assert all(np.array_equal(a, b) for a, b in zip(state, two[0])) and np.array_equal(found.bound, two[1].bound)
+        assert trace["bound"].tolist() == two[2]["bound"].tolist()
+    left[0] = 0
+    with pytest.raises(KeyboardInterrupt):
+        fit_batch(docs, start)
 
 
 def test_hyperparameters_are_at_their_best(case):

@@ -6,6 +6,7 @@ import sys
 import time
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -156,3 +157,9 @@ def test_in_jupyterlab(name, lab, browser, tmp_path):
         page.wait_for_timeout(2000)         # several may come on the way
         widget.screenshot(path=pictures / f"{name}-{i}-after.png")
     page.close()
+
+
+def test_learn_names_the_models_it_takes():
+    model = SimpleNamespace(fit=lambda corpus, callback: callback(0, SimpleNamespace()))
+    with pytest.raises(ValueError, match="^model must be HDP, LDA, TreeHDP .* got SimpleNamespace"):
+        widgets.learn(model, None)
