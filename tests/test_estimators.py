@@ -413,7 +413,7 @@ def test_lists_of_word_ids_are_told_where_to_go(model, X):
     (dict(alpha=-1), "alpha must"), (dict(gamma=0), "gamma must"), (dict(alpha_prior=(1, 0)), "alpha_prior must"),
     (dict(n_iter=0), "n_iter"), (dict(burn_in=8), "burn_in"), (dict(burn_in=-1), "burn_in"), (dict(thin=0), "thin"),
     (dict(n_chains=0), "n_chains"), (dict(random_state="x"), "random_state"), (dict(init=0), "init"),
-    (dict(init=np.zeros(3, int)), "z must hold"),
+    (dict(init=np.zeros(3, int)), "init must hold"),
 ])
 def test_bad_parameters(bars, params, message):
     with pytest.raises(ValueError, match=message):
