@@ -50,6 +50,17 @@ def short(name):
     return Path(name).stem
 
 
+def tomotopy_step(model, corpus):
+    "Gives a model of tomotopy the documents; returns what sweeps once, and says how many tokens that were."
+    for j in range(corpus.n_docs):
+        model.add_doc([str(v) for v in corpus[j]])
+
+    def step():
+        model.train(1, workers=1)
+        return corpus.n_tokens
+    return step
+
+
 def bars_found(phi_vk, true):
     "How many of the true topics have one with a cosine above 0.9."
     import numpy as np

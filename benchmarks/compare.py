@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 
-from common import HERE, RESULTS, bars_found, forget_peak, here, in_environment, load, machine, memory, peak_memory, save, saved, short, table
+from common import HERE, RESULTS, bars_found, forget_peak, here, in_environment, load, machine, memory, peak_memory, save, saved, short, table, tomotopy_step
 
 MARKS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600]
 CONCENTRATIONS = [1.0, 5.0]      # of a new document, tried for the peers beside their own
@@ -67,12 +67,7 @@ def start_tomotopy(corpus, eta, seed):
     import numpy as np
     import tomotopy
     model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=eta, initial_k=100, seed=seed + 1)
-    for j in range(corpus.n_docs):
-        model.add_doc([str(v) for v in corpus[j]])
-
-    def step():
-        model.train(1, workers=1)
-        return corpus.n_tokens
+    step = tomotopy_step(model, corpus)
 
     def topics():
         # The number of tables of a topic is not to be had; a topic's share of the tokens stands for its share of the tables.
@@ -90,12 +85,7 @@ def tomotopy_lda(K):
         import numpy as np
         import tomotopy
         model = tomotopy.LDAModel(k=K, alpha=1/K, eta=eta, seed=seed + 1)
-        for j in range(corpus.n_docs):
-            model.add_doc([str(v) for v in corpus[j]])
-
-        def step():
-            model.train(1, workers=1)
-            return corpus.n_tokens
+        step = tomotopy_step(model, corpus)
 
         def topics():
             phi = np.full((corpus.n_words, K), 1/corpus.n_words)

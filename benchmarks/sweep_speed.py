@@ -10,7 +10,7 @@ import argparse
 import statistics
 import time
 
-from common import here, in_environment, load, machine, save, saved, short, table
+from common import here, in_environment, load, machine, save, saved, short, table, tomotopy_step
 
 STARTS = {20: 0.5, 100: 0.1}             # topics to begin with, eta
 SAMPLERS = ["direct", "hybrid", "crf", "parallel"]
@@ -20,11 +20,10 @@ class Tomotopy:
     def __init__(self, corpus, eta, topics):
         import tomotopy
         self.model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=eta, initial_k=topics, seed=1)
-        for j in range(corpus.n_docs):
-            self.model.add_doc([str(v) for v in corpus[j]])
+        self.step = tomotopy_step(self.model, corpus)
 
     def sweep(self):
-        self.model.train(1, workers=1)
+        self.step()
         return self.model.live_k
 
     def topics(self, corpus):

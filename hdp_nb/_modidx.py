@@ -519,6 +519,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'hdp_nb.franchise.Scratch': ('franchise.html#scratch', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise.TopicCounts': ('franchise.html#topiccounts', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise.TopicCounts.n_vk': ('franchise.html#topiccounts.n_vk', 'hdp_nb/franchise.py'),
+                                  'hdp_nb.franchise._check_topics': ('franchise.html#_check_topics', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise._derive': ('franchise.html#_derive', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise._empty_table': ('franchise.html#_empty_table', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise._exponentiate': ('franchise.html#_exponentiate', 'hdp_nb/franchise.py'),

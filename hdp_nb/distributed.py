@@ -29,7 +29,7 @@ from .corpus import Corpus, as_corpus, as_rng, load_corpus, _check_count, _check
 from .direct import DirectState, draw_beta
 from .estimators import HDP, OnlineHDP, _ONLINE_TRACE
 from .franchise import TopicCounts, predictive_topics
-from .online import OnlineState, online_step, part_of
+from .online import _MOVES, OnlineState, online_step, part_of
 from .parallel import (ParallelSampler, Plan, add_up_words, count_words, cut_up, draw_topics, find_topic, gamma_table, in_turn, log_doc_blocks, new_work,
                              side_by_side, sweep_documents)
 from .variational import Batch, Docs, EStep, aligned, distinct_words, e_step, take, _cuts
@@ -510,8 +510,6 @@ class OnlineShardSampler:
                 state, info = online_step(rng, state, part, self.corpus.n_docs, self.options, self.e_step)
                 totals.update({name: info[name] + totals[name]*(name in _MOVES) for name in totals})
         return OnlineShardState(state, order, (done + 1) % len(order)), totals
-
-_MOVES = ("tried", "splits", "births", "merges", "deletes")
 
 # %% ../nbs/31_distributed.ipynb #03757c65
 def _connect(address):

@@ -34,7 +34,7 @@ from .hmm import (GroupedHMMSampler, HMMSampler, StateCounts, SymbolPrior, check
                         log_predictive, mean_chain, mean_emissions, sample_chain, take_sequences)
 from .likelihood import likelihoods
 from .nested import NestedCounts, NestedSampler, log_in_clusters, memberships, nested_predictive, topic_proportions
-from .online import OnlineOptions, OnlineState, first_online_state, online_step, settling
+from .online import _MOVES, OnlineOptions, OnlineState, first_online_state, online_step, settling
 from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
 from .tree import TreeSampler, find_nodes
 from .variational import VariationalState, distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take
@@ -1398,7 +1398,7 @@ class VariationalHDP(_VariationalTopics):
         return self
 
 # %% ../nbs/19_estimators.ipynb #adfb3a1c
-_ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", "tried", "splits", "births", "merges", "deletes")
+_ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", *_MOVES)
 
 class _Minibatches(_VariationalTopics):
     "One minibatch, and what comes before the first and after each."

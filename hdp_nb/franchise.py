@@ -505,7 +505,14 @@ def unseated(corpus, alpha, gamma, eta=0.5, capacity=16):
                           np.zeros((corpus.n_words, capacity), np.int32), np.zeros(capacity, np.int64),
                           np.zeros(capacity, np.int64), np.array(0), np.array(alpha, float), np.array(float(gamma)), np.array(float(eta)))
 
-# %% ../nbs/11_franchise.ipynb #d50cebc8
+# %% ../nbs/11_franchise.ipynb #7a08c411
+def _check_topics(name, z, corpus):
+    "`z` as an array of one whole number per token."
+    z = np.asarray(z)
+    if z.shape != corpus.x.shape or not np.issubdtype(z.dtype, np.integer):
+        raise ValueError(f"{name} must hold one whole number per token, shape {corpus.x.shape}, got {z.dtype} of shape {z.shape}")
+    return z
+
 def seat_by_topic(corpus, z, alpha, gamma, eta=0.5):
     """A franchise in which tokens of one document and topic share a table.
 
@@ -521,9 +528,7 @@ def seat_by_topic(corpus, z, alpha, gamma, eta=0.5):
     -------
     FranchiseState
     """
-    z = np.asarray(z)
-    if z.shape != (corpus.n_tokens,) or not np.issubdtype(z.dtype, np.integer):
-        raise ValueError(f"z must hold one whole number per token, shape ({corpus.n_tokens},); got {z.dtype} of shape {z.shape}")
+    z = _check_topics("z", z, corpus)
     topics, z = np.unique(z, return_inverse=True)
     K = len(topics)
     state = unseated(corpus, alpha, gamma, eta, capacity=16*(K//16 + 1))
@@ -604,9 +609,7 @@ class FranchiseSampler:
         if isinstance(self.start, tuple):
             return self._held(self.start.seated(rng, self.corpus.offsets))
         if not isinstance(self.start, str):
-            z = self.start if isinstance(self.start, np.ndarray) else rng.integers(self.start, size=self.corpus.n_tokens)
-            if z.shape != self.corpus.x.shape or not np.issubdtype(z.dtype, np.integer):
-                raise ValueError(f"init must hold one whole number per token, shape {self.corpus.x.shape}, got {z.dtype} of shape {z.shape}")
+            z = _check_topics("init", self.start, self.corpus) if isinstance(self.start, np.ndarray) else rng.integers(self.start, size=self.corpus.n_tokens)
             return seat_by_topic(self.corpus, z, *self._hyperparameters())
         return self._sweep(rng, unseated(self.corpus, *self._hyperparameters()), serve=False)
 

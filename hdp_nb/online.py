@@ -468,6 +468,8 @@ def apply_splits(state, topics, children, options):
     return state._replace(lam=lam, beta=beta)
 
 # %% ../nbs/16_online.ipynb #68b83107
+_MOVES = ("tried", "splits", "births", "merges", "deletes")      # what a step counts
+
 def online_step(rng, state, docs, n_docs, options, e_step=e_step):
     """One minibatch.
 
@@ -488,7 +490,7 @@ def online_step(rng, state, docs, n_docs, options, e_step=e_step):
     -------
     OnlineState, and a dict: splits tried and done, births, merges, deletes, n_topics, alpha, gamma, eta, bound per token of the minibatch before the update.
     """
-    batch, info = make_batch(docs, len(state.lam)), {"tried": len(state.trial), "splits": 0, "births": 0, "merges": 0, "deletes": 0}
+    batch, info = make_batch(docs, len(state.lam)), dict.fromkeys(_MOVES, 0) | {"tried": len(state.trial)}
     def documents(state):
         E = topic_factors(state.lam, batch, options.n_jobs)
         return E, e_step(batch, E, state.alpha*state.beta[:-1], float(state.alpha), tol=options.tol, n_jobs=options.n_jobs)

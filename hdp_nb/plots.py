@@ -146,14 +146,21 @@ def _topic_bars(ax, words, probs):
     _tidy(ax, keep=())
     ax.tick_params(labelbottom=False)
 
-# %% ../nbs/22_plots.ipynb #9432f3a1
+# %% ../nbs/22_plots.ipynb #79cdf775
+def _watched(chains):
+    "What is drawn of chains unless it is said."
+    known = [name for name in ("n_topics", "n_states", "n_components", "n_clusters", "log_joint", "bound") if name in chains[0]]
+    return known or ["n_topics", "log_joint"]
+
+
 def _traces(trace, names):
-    "One array (chains, sweeps) per name, of an estimator, a mapping, or a list of mappings."
+    "The names to draw, and one array (chains, sweeps) for each, of an estimator, a mapping, or a list of mappings."
     trace = getattr(trace, "traces_", getattr(trace, "trace_", trace))
     chains = list(trace) if isinstance(trace, (list, tuple)) else [trace]
     takes = "trace: takes a fitted estimator, a mapping from name to one value per sweep, or a list of such mappings"
     if not chains or not all(hasattr(chain, "keys") and len(chain) for chain in chains):
         raise ValueError(f"{takes}, got {trace!r}")
+    names = _watched(chains) if names is None else [names] if isinstance(names, str) else list(names)
     for name in names or [()]:
         if not all(name in chain for chain in chains):
             raise ValueError(f"names: takes one or more of {list(chains[0])}, got {name!r}")
@@ -163,15 +170,7 @@ def _traces(trace, names):
         rows = []
     if len({row.shape for row in rows}) != 1 or not rows[0].size:
         raise ValueError(f"{takes}, all of one length above 0, got other lengths")
-    return rows
-
-
-def _watched(trace):
-    "What is drawn of a trace unless it is said."
-    trace = getattr(trace, "traces_", getattr(trace, "trace_", trace))
-    first = trace[0] if isinstance(trace, (list, tuple)) and trace else trace
-    known = [name for name in ("n_topics", "n_states", "n_components", "n_clusters", "log_joint", "bound") if name in first] if hasattr(first, "keys") else []
-    return known or ["n_topics", "log_joint"]
+    return names, rows
 
 
 def plot_trace(trace, names=None, burn_in=None, *, fig=None):
@@ -191,8 +190,7 @@ def plot_trace(trace, names=None, burn_in=None, *, fig=None):
     """
     burn_in = getattr(trace, "burn_in_", None) if burn_in is None else burn_in
     burn_in = _check_int("burn_in", burn_in, 1) if burn_in else 0
-    names = _watched(trace) if names is None else [names] if isinstance(names, str) else list(names)
-    rows = _traces(trace, names)
+    names, rows = _traces(trace, names)
     n = rows[0].shape[1]
     fig = _figure(fig, 7.5, 0.7 + 1.4 * len(names))
     columns = [0, burn_in] if 0 < burn_in < n else [0]           # the first sweep of each column
