@@ -27,7 +27,7 @@ from .corpus import _check_int, atomic_write
 # %% ../nbs/03_chain.ipynb #c0a7c502
 @runtime_checkable
 class Sampler(Protocol):
-    """Contract of the samplers of this package: what `run_chain` runs, and what is built on samplers may rely on.
+    """Contract of the samplers of this package: what `run_chain` runs and others may rely on.
 
     The sampler itself never changes during a run, so that several chains may share one. After
     `init` and after every `sweep` the counts in a state are those that its assignments give, and
@@ -48,7 +48,7 @@ class Sampler(Protocol):
         """
 
     def snapshot(self, state: Any) -> Any:
-        "Return what predictions need of a state: arrays, numbers, or a dict or NamedTuple of them."
+        "Return what predictions need of a state: arrays, or a dict or NamedTuple of them."
 
     def params(self) -> dict:
         "Return what identifies model and data in a checkpoint: numbers, strings, arrays, None."
@@ -68,7 +68,7 @@ class Sampler(Protocol):
 
 
 def with_attributes(sampler: Sampler, **attributes: Any) -> Sampler:
-    "Return a copy of a sampler with other values of these attributes; data are shared, not copied."
+    "Return a copy of a sampler with other values of these attributes, sharing its data."
     other = copy.copy(sampler)
     vars(other).update(attributes)
     return other

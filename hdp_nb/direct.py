@@ -646,12 +646,13 @@ class LDASampler(DirectSampler):
         return _subset(DirectState, HybridState(beta=beta, **state._asdict()))
 
     def start(self, k: int) -> "LDASampler":
-        """Return a sampler of the same posterior whose chains begin with `k` of the `n_topics` topics in use.
+        """Return a sampler of the same posterior whose chains begin with `k` topics in use.
 
         Parameters
         ----------
         k : int
-            1 to `n_topics`. Each token begins in one of the first `k` topics at random; the others are there, and empty.
+            1 to `n_topics`. Each token begins in one of the first `k` topics at random;
+            the others begin empty.
 
         Returns
         -------

@@ -422,8 +422,7 @@ class ShardSampler(ParallelSampler):
     def start(self, k: int) -> "ShardSampler":
         """Return a sampler of the same posterior whose chains begin with `k` topics.
 
-        Its chain needs a folder of its own for the topics of the tokens: run one of the two samplers, or make
-        another with a different `run`.
+        Both samplers keep the topics of the tokens in the same folder, so run only one of them.
 
         Parameters
         ----------
@@ -522,8 +521,9 @@ class OnlineShardSampler:
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
     def start(self, k: int) -> "OnlineShardSampler":
-        "Return a sampler for the same model with `k` topics before the first shard; ValueError unless `k` is at least 1."
-        return with_attributes(self, model=clone(self.model).set_params(n_topics=_check_int("k", k, 1)))
+        "Return a sampler of the same model that begins with `k` topics, at least 1."
+        model = clone(self.model).set_params(n_topics=_check_int("k", k, 1))
+        return with_attributes(self, model=model)
 
     def snapshot(self, state):
         "The state, whole: it is what predictions need."

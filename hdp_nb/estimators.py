@@ -231,7 +231,7 @@ def _arviz():
 # %% ../nbs/19_estimators.ipynb #19c7a502
 @runtime_checkable
 class TopicModel(Protocol):
-    """Contract of the fitted topic models: what scores, diagnostics, plots and reports may rely on.
+    """Contract of the fitted topic models: what scores, diagnostics and plots may rely on.
 
     Models that sample also have `samples_`, `sample_chain_`, `traces_` and `burn_in_`.
 
@@ -262,7 +262,10 @@ class TopicModel(Protocol):
         "Return the log probability of every token of `heldout`, given `observed`."
 
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        "Yield topics (n_words, capacity) and weights (capacity,) or (n_docs, capacity), or raise TypeError."
+        """Yield topics and their weights, to average probabilities over, or raise TypeError.
+
+        Topics have shape (n_words, capacity), weights (capacity,) or (n_docs, capacity).
+        """
 
     def top_words(self, n: int = 10) -> list[list[str]]:
         "Return the most probable words of every topic."
@@ -375,7 +378,8 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
             probable ones, separated by commas. Nested models add `cluster`, -1 for global topics.
         """
         words = self.top_words(n_words, vocab)
-        return {"topic": list(range(len(words))), "share": self.topic_shares_.tolist(), "words": [", ".join(row) for row in words]}
+        return {"topic": list(range(len(words))), "share": self.topic_shares_.tolist(),
+                "words": [", ".join(row) for row in words]}
 
 # %% ../nbs/19_estimators.ipynb #43b47e17
 class _GibbsPredictions(_TopicModel, _Sampled):
@@ -1093,19 +1097,20 @@ class _Nested(_NestedFit):
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Refuse: topics with Dirichlet weights cannot say what this model believes of a document.
 
-        Given its cluster, the proportions of topics in a document are known, and the cluster is one
-        for all of its tokens.
+        All tokens of a document are in one cluster, and given that the proportions of topics are
+        known.
 
         Raises
         ------
         TypeError
             Always. See `score_samples` for the exact log probability of documents.
         """
-        raise TypeError(f"{type(self).__name__} has no posterior_topics: a document's tokens share a cluster, not Dirichlet distributed "
-                        "proportions of topics; score_samples gives the log probability of documents, log_predictive that of tokens")
+        raise TypeError(f"{type(self).__name__} has no posterior_topics: a document's tokens share a cluster, "
+                        "not Dirichlet distributed proportions of topics; score_samples gives the log "
+                        "probability of documents, log_predictive that of tokens")
 
     def topics(self, n_words: int = 10, vocab: Iterable[str] | None = None) -> dict[str, list]:
-        "A table of the topics, as columns: `topic`, `share`, `words` and `cluster`, which is -1 for global topics."
+        "A table of the topics: columns `topic`, `share`, `words` and `cluster`, -1 for global topics."
         return {**super().topics(n_words, vocab), "cluster": self.topic_cluster_.tolist()}
 
     def cluster_proba(self, X):

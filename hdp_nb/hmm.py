@@ -988,7 +988,8 @@ class _HMMStates:
         Parameters
         ----------
         k : int
-            At least 1, in the weak limit at most `n_states`. Each step begins in one of `k` states at random.
+            At least 1, in the weak limit at most `n_states`. Each step begins in one of
+            `k` states at random.
 
         Returns
         -------
@@ -999,7 +1000,8 @@ class _HMMStates:
         ValueError
             `k` is not such a number.
         """
-        return with_attributes(self, begin=_check_int("k", k, 1, self.n_states if self.method == "weak_limit" else None))
+        room = self.n_states if self.method == "weak_limit" else None
+        return with_attributes(self, begin=_check_int("k", k, 1, room))
 
 # %% ../nbs/18_hmm.ipynb #8a8351c1
 class _HMMSweeps(_HMMStates):

@@ -740,13 +740,13 @@ class NestedSampler:
         return NestedState(z, c.astype(np.int64), q, np.array(0.5), np.array(self.conc_cluster), np.array(0))
 
     def start(self, k: int) -> "NestedSampler":
-        """Return a sampler of the same posterior whose chains begin with `k` clusters of documents.
+        """Return a sampler of the same posterior whose chains begin with `k` clusters.
 
         Parameters
         ----------
         k : int
-            1 to `n_clusters`. Documents begin in the cluster of the most similar of `k` documents that are
-            drawn at random, as with `init=k`.
+            1 to `n_clusters`. Each document begins in the cluster of the most similar of `k`
+            documents that are drawn at random, as with `init=k`.
 
         Returns
         -------
@@ -755,11 +755,11 @@ class NestedSampler:
         Raises
         ------
         ValueError
-            `k` is not a whole number from 1 to `n_clusters`, or the clusters are known (`categories`).
+            `k` is not a whole number from 1 to `n_clusters`, or `categories` are known.
         """
         if self.categories is not None:
-            raise ValueError(f"k: the {self.K} clusters of this sampler are known (categories), so there is no other "
-                             f"number of them to begin with; got {k!r}")
+            raise ValueError(f"k: the {self.K} clusters of this sampler are known categories, so there is "
+                             f"no other number of them to begin with; got {k!r}")
         return with_attributes(self, begin=_check_int("k", k, 1, self.K))
 
     def sweep(self, rng, state):
