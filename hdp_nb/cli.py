@@ -165,10 +165,10 @@ def _write_csv(file, topics):
     rows.writerows([topic["topic"], topic["share"], " ".join(topic["words"])] for topic in topics)
 
 # %% ../nbs/24_cli.ipynb #b62f0f55
-def _scores(model, test, test_size, seed):
-    "Document completion of the model and of the unigram baseline, as a dict of numbers."
+def _scores(model, n_v, test, test_size, seed):
+    "Document completion of the model and of the unigram baseline with the word counts n_v, as a dict of numbers."
     from hdp_nb.evaluate import Unigram, document_completion, perplexity
-    unigram = Unigram().fit(model.samples_[0].n_vk.sum(axis=1)[None, :])
+    unigram = Unigram().fit(n_v[None, :])
     own, base = (document_completion(m, test, test_size, random_state=seed) for m in (model, unigram))
     return {"documents": test.n_docs, "tokens": test.split_tokens(test_size, seed)[1].n_tokens, "log_probability": own,
             "perplexity": perplexity(own), "unigram_perplexity": perplexity(base)}
@@ -187,25 +187,36 @@ def _texts(args, numbers):
     return {j: " ".join(text.split())[:400] for j, text in enumerate(iter_texts(args.corpus, args.column)) if j in numbers}
 
 
+def _proportions(model, train):
+    "Proportions of the topics in the documents of the fit; some models do not keep them."
+    return model.doc_topic_ if hasattr(model, "doc_topic_") else model.transform(train)
+
+
 def _typical(args, model, train, rows, topics, n=3):
     "For every topic that is not tiny the documents in which its share is largest."
-    best = {topic["topic"]: (-model.doc_topic_[:, topic["topic"]]).argsort(kind="stable")[:n] for topic in topics if topic["share"] >= _TINY}
+    pi = _proportions(model, train)
+    best = {topic["topic"]: (-pi[:, topic["topic"]]).argsort(kind="stable")[:n] for topic in topics if topic["share"] >= _TINY}
     texts, X, words = _texts(args, {int(rows[j]) for js in best.values() for j in js}), train.to_matrix(), model.vocabulary_
     found = []
     for k, js in best.items():
         for j in js:
             ids, counts = X.indices[X.indptr[j]:X.indptr[j + 1]], X.data[X.indptr[j]:X.indptr[j + 1]]
             most = ids[(-counts*model.components_[k, ids]).argsort(kind="stable")[:12]]
-            found.append({"topic": k, "document": int(rows[j]), "share": float(model.doc_topic_[j, k]),
+            found.append({"topic": k, "document": int(rows[j]), "share": float(pi[j, k]),
                           "labels": {level: str(labels[j]) for level, labels in train.groups.items()},
                           "text": texts.get(int(rows[j])), "words": [words[v] if words else str(v) for v in most]})
     return found
 
 # %% ../nbs/24_cli.ipynb #eb185943
+def _traces(model):
+    "Name to an array (chains, sweeps): a model that does not sample has made one run."
+    return model.traces_ if hasattr(model, "traces_") else {name: values[None] for name, values in model.trace_.items()}
+
+
 def _convergence(model, least=100):
-    "Mean, spread, R-hat and effective sample size of every trace that varies; None without ArviZ or with fewer draws than `least`."
+    "Mean, spread, R-hat and effective sample size of every trace that varies; None of a model that does not sample, without ArviZ or with fewer draws than `least`."
     from hdp_nb.diagnostics import summary
-    if min((row[model.burn_in_:] == row[model.burn_in_:]).sum() for row in model.traces_["log_joint"]) < least:
+    if not hasattr(model, "traces_") or min((row[model.burn_in_:] == row[model.burn_in_:]).sum() for row in model.traces_["log_joint"]) < least:
         return None
     try:
         found = summary(model, n_shares=0)
@@ -225,8 +236,8 @@ def _write_tables(folder, model, topics):
         _write_csv(file, topics)
     with open(folder / "trace.csv", "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(["chain", "sweep", *model.traces_])
-        for chain, trace in enumerate(zip(*model.traces_.values())):
+        rows.writerow(["chain", "sweep", *_traces(model)])
+        for chain, trace in enumerate(zip(*_traces(model).values())):
             rows.writerows([chain, sweep, *values] for sweep, values in enumerate(zip(*trace)) if values[0] == values[0])
 
 
@@ -242,9 +253,9 @@ def _write_nodes(path, model):
 def _write_pictures(folder, model, train, level):
     "topics.png, trace.png and, where there are groups, shares.png."
     from hdp_nb.plots import plot_shares, plot_topics, plot_trace
-    pictures = {"topics": plot_topics(model), "trace": plot_trace(model.traces_, burn_in=model.burn_in_)}
+    pictures = {"topics": plot_topics(model), "trace": plot_trace(_traces(model), burn_in=getattr(model, "burn_in_", 0))}
     if level is not None:
-        pictures["shares"] = plot_shares(model, train.groups[level], weights=train.doc_lengths)
+        pictures["shares"] = plot_shares(_proportions(model, train), train.groups[level], weights=train.doc_lengths, labels=[", ".join(words) for words in model.top_words(3)])
     for name, picture in pictures.items():
         picture.savefig(folder / f"{name}.png", dpi=150)
 
@@ -331,7 +342,7 @@ def _sample(args, train, part, corpus):
 
 def _write(args, part, model, corpus, train, test, rows, level):
     "Write all results into `part`; returns the summary of them."
-    done = [int((row == row).sum()) for row in model.traces_["n_topics"]]          # an interrupted chain ends in NaN
+    done = [int((row == row).sum()) for row in _traces(model)["n_topics"]]          # an interrupted chain ends in NaN
     topics = _topics(model, args.top_words)
     _write_tables(part, model, topics)
     _write_json(part / "documents.json", _typical(args, model, train, rows, topics))
@@ -339,8 +350,9 @@ def _write(args, part, model, corpus, train, test, rows, level):
     summary = {
         "program": f"hdp_nb {__version__}", "corpus": _describe(args.corpus, corpus), "documents": train.n_docs, "tokens": train.n_tokens,
         "words": train.n_words, "topics": model.n_topics_, "topics_not_tiny": sum(topic["share"] >= _TINY for topic in topics),
-        "alpha": model.alpha_, "gamma": model.gamma_, "sweeps": done, "interrupted": sum(done) < args.n_iter*args.n_chains, "samples": len(model.samples_),
-        "held_out": test and _scores(model, test, 0.2, args.seed), "group": level, "convergence": _convergence(model),
+        "alpha": getattr(model, "alpha_", None), "gamma": getattr(model, "gamma_", None), "sweeps": done,
+        "interrupted": hasattr(model, "samples_") and sum(done) < args.n_iter*args.n_chains, "samples": len(getattr(model, "samples_", ())),
+        "held_out": test and _scores(model, train.word_counts(), test, 0.2, args.seed), "group": level, "convergence": _convergence(model),
         "settings": _settings(args)}
     _write_json(part / "summary.json", summary)
     _write_report(part)
@@ -400,7 +412,7 @@ def _score(args):
     _, model = _model(Path(args.dir))
     loaded = _load(args)
     corpus, note = _match(loaded, model)
-    scores = _scores(model, corpus, args.test_size, args.seed)
+    scores = _scores(model, model.samples_[0].n_vk.sum(axis=1), corpus, args.test_size, args.seed)
     if note:
         _say(args, note)
     print(f"Corpus {_describe(args.corpus, loaded)}")
@@ -494,6 +506,8 @@ def _document_list(folder, topics):
 def _convergence_table(summary):
     "R-hat and effective sample sizes, or what it takes to have them."
     found = summary.get("convergence")
+    if not summary["samples"]:
+        return "<p class='soft'>This model does not sample: there are no chains to compare.</p>"
     if not found:
         return ("<p class='soft'>R-hat and effective sample sizes are added where there are 100 sweeps after burn-in "
                 "and ArviZ is installed (<code>pip install 'hdp_nb[arviz]'</code>).</p>")
@@ -532,7 +546,7 @@ def _write_report(folder):
     summary, topics = (_read_json(folder, name) for name in ("summary.json", "topics.json"))
     name, settings = summary["settings"]["corpus"], summary["settings"]
     rows = [(f"<code>{key}</code>", f"<code>{html.escape(json.dumps(value))}</code>") for key, value in settings.items()]
-    rows += [(key, f"{summary[key]:.4g}") for key in ("alpha", "gamma")] + [("samples kept", summary["samples"]), ("held out", html.escape(_held_out(summary)))]
+    rows += [(key, f"{summary[key]:.4g}") for key in ("alpha", "gamma") if summary[key] is not None] + [("samples kept", summary["samples"]), ("held out", html.escape(_held_out(summary)))]
     page = f"""<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">

@@ -83,7 +83,10 @@ def _of_each(diagnostic, traces):
     if x.ndim == 3:
         return np.array([_of_each(diagnostic, x[:, :, i]) for i in range(x.shape[2])])
     works = np.isfinite(x).all() and x.shape[1] >= 4 and (x != x[0, 0]).any()
-    return float(diagnostic(x)) if works else math.nan
+    if not works:
+        return math.nan
+    with np.errstate(divide="ignore", invalid="ignore"):                      # chains that are stuck, each at a number of its own
+        return float(diagnostic(x))
 
 # %% ../nbs/21_diagnostics.ipynb #5b14f8ca
 def rhat(traces):
@@ -97,7 +100,7 @@ def rhat(traces):
     Returns
     -------
     float, array (quantities,), or dict of them
-        NaN where nothing varies, where there are fewer than 4 draws or only one chain.
+        NaN where nothing varies, where there are fewer than 4 draws or only one chain; infinite where every chain is stuck at a number of its own.
 
     Raises
     ------
@@ -170,7 +173,7 @@ class Summary(dict):
     "Name to Diagnosis; shows as a table."
     def __repr__(self):
         width = max(map(len, self), default=0)
-        number = lambda value, form: format(value, form) if math.isfinite(value) else "-"
+        number = lambda value, form: "-" if math.isnan(value) else format(value, form)
         rows = [f"{name:{width}s} {d.mean:12.6g} {d.sd:10.3g} {number(d.rhat, '.3f'):>8s} {number(d.ess_bulk, '.0f'):>9s} {number(d.ess_tail, '.0f'):>9s}"
                 for name, d in self.items()]
         return "\n".join([f"{'':{width}s} {'mean':>12s} {'sd':>10s} {'R-hat':>8s} {'ESS bulk':>9s} {'ESS tail':>9s}", *rows])

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .chain import with_attributes
+from .corpus import _check_int
 from .dp import resample_concentration
 from .franchise import (FranchiseSampler, FranchiseState, _find_table, _last_possible, _resize, _serve_tables, document_alpha, log_likelihood,
                               number_dishes, number_topics, resample_alpha, resample_eta, resample_hyperparameters, seat_by_topic, unseated)
@@ -489,12 +491,12 @@ class DirectSampler(FranchiseSampler):
 
     def init(self, rng):
         "The first state."
-        if isinstance(self.start, str):
+        if isinstance(self.begin, str):
             state = give_weights(rng, unseated(self.corpus, *self._hyperparameters()))
             state.z[:] = -1
             state = self._drive(sweep_direct, rng, _subset(DirectState, state))
         else:
-            state = self._held(self.start) if isinstance(self.start, tuple) else super().init(rng)
+            state = self._held(self.begin) if isinstance(self.begin, tuple) else super().init(rng)
         return _subset(self._state, give_tables(rng, give_weights(rng, state), self.corpus.offsets))
 
     def _sweep(self, rng, state):
@@ -625,7 +627,7 @@ class LDASampler(DirectSampler):
             raise ValueError(f'weights must be "uniform" or "learned", got {weights!r}')
         super().__init__(corpus, eta, alpha, gamma, alpha_prior, gamma_prior, int(n_topics) if init is None else init, eta_prior, alpha_per_document)
         self.n_topics, self.learned = int(n_topics), weights == "learned"
-        if not isinstance(self.start, int) and (np.shape(init) != self.corpus.x.shape or np.min(init) < 0 or np.max(init) >= n_topics):
+        if not isinstance(self.begin, int) and (np.shape(init) != self.corpus.x.shape or np.min(init) < 0 or np.max(init) >= n_topics):
             raise ValueError(f"init must be None or hold one topic of 0..{n_topics - 1} per token, got {init!r}")
 
     def params(self):
@@ -636,12 +638,32 @@ class LDASampler(DirectSampler):
         "The first state."
         c, K = self.corpus, self.n_topics
         state = unseated(c, *self._hyperparameters(), capacity=16*-(-K//16))
-        state.z[:] = rng.integers(K, size=c.n_tokens) if isinstance(self.start, int) else self.start
+        state.z[:] = rng.integers(self.begin, size=c.n_tokens) if isinstance(self.begin, int) else self.begin
         np.add.at(state.n_vk, (c.x, state.z), 1)
         state.n_k[:], state.K[()] = state.n_vk.sum(axis=0), K
         beta = np.zeros(state.m_k.size)
         beta[:K] = 1/K
         return _subset(DirectState, HybridState(beta=beta, **state._asdict()))
+
+    def start(self, k: int) -> "LDASampler":
+        """Return a sampler of the same posterior whose chains begin with `k` topics in use.
+
+        Parameters
+        ----------
+        k : int
+            1 to `n_topics`. Each token begins in one of the first `k` topics at random;
+            the others begin empty.
+
+        Returns
+        -------
+        LDASampler
+
+        Raises
+        ------
+        ValueError
+            `k` is not a whole number from 1 to `n_topics`.
+        """
+        return with_attributes(self, begin=_check_int("k", k, 1, self.n_topics))
 
     def _sweep(self, rng, state):
         return self._drive(sweep_lda, rng, state, self.learned)

@@ -23,8 +23,9 @@ from uuid import uuid4
 import numpy as np
 from joblib import effective_n_jobs
 from numba import njit
+from sklearn.base import clone
 
-from .chain import _check_int, load_npz, run_chain, save_npz
+from .chain import _check_int, load_npz, run_chain, save_npz, with_attributes
 from .corpus import Corpus, as_corpus, as_rng, load_corpus, _check_count, _check_vocab, _small
 from .direct import DirectState, draw_beta
 from .estimators import HDP, OnlineHDP, _ONLINE_TRACE
@@ -363,7 +364,7 @@ def begin_at_random(sampler, rng, base):
 
 def begin_with_counts(sampler, rng, base):
     "Every token gets a topic that the counts have for its word. The first sweep's topics and weights are those of the counts."
-    c, start, n = sampler.corpus, sampler.start, sampler.n_first
+    c, start, n = sampler.corpus, sampler.begin, sampler.n_first
     n_vk = start.n_vk.toarray()
     below = np.cumsum(n_vk + 0.01*start.beta[:n], axis=1)
     for i, shard in enumerate(c):
@@ -396,11 +397,11 @@ class ShardSampler(ParallelSampler):
     """
     def __init__(self, corpus, run, *args, client=None, **more):
         super().__init__(Corpus([0], [0, 1], n_words=corpus.n_words), *args, **more)
-        if not isinstance(self.start, (int, np.integer, TopicCounts)):
-            raise ValueError(f"init must be a number of topics, or TopicCounts, for a sharded corpus, got {self.start!r}")
-        if isinstance(self.start, TopicCounts) and len(self.start.indptr) != corpus.n_words + 1:
-            raise ValueError(f"init must be topics over the corpus's {corpus.n_words} words, got {len(self.start.indptr) - 1}")
-        self.n_first = self.start.beta.size - 1 if isinstance(self.start, TopicCounts) else int(self.start)
+        if not isinstance(self.begin, (int, np.integer, TopicCounts)):
+            raise ValueError(f"init must be a number of topics, or TopicCounts, for a sharded corpus, got {self.begin!r}")
+        if isinstance(self.begin, TopicCounts) and len(self.begin.indptr) != corpus.n_words + 1:
+            raise ValueError(f"init must be topics over the corpus's {corpus.n_words} words, got {len(self.begin.indptr) - 1}")
+        self.n_first = self.begin.beta.size - 1 if isinstance(self.begin, TopicCounts) else int(self.begin)
         self.corpus, self.plan, self.run, self.client = corpus, corpus.plan, Path(run).resolve(), client
         if np.ndim(self.alpha):
             self.alpha = np.full(corpus.n_docs, self.alpha[0])
@@ -408,7 +409,7 @@ class ShardSampler(ParallelSampler):
     def params(self):
         "What identifies model and data in a checkpoint."
         return {**self.prior._asdict(), "alpha": self.alpha, "gamma": self.gamma, "eta": self.eta, "corpus": self.corpus.digest,
-                "init": self.start.data if isinstance(self.start, TopicCounts) else self.n_first}
+                "init": self.begin.data if isinstance(self.begin, TopicCounts) else self.n_first}
 
     def init(self, rng):
         "The state before the tokens have topics; the first sweep draws them."
@@ -417,6 +418,27 @@ class ShardSampler(ParallelSampler):
         base = DirectState(np.empty(0, np.int32), ints(c.n_docs), np.zeros((c.n_words, capacity), np.int32), ints(capacity), ints(capacity), np.zeros(capacity),
                            np.array(0), *(np.array(a, float) for a in (self.alpha, self.gamma, self.eta)))
         return ShardState(base, ints(0), np.array(0))
+
+    def start(self, k: int) -> "ShardSampler":
+        """Return a sampler of the same posterior whose chains begin with `k` topics.
+
+        Both samplers keep the topics of the tokens in the same folder, so run only one of them.
+
+        Parameters
+        ----------
+        k : int
+            At least 1. Each token begins in one of `k` topics at random, as with `init=k`.
+
+        Returns
+        -------
+        ShardSampler
+
+        Raises
+        ------
+        ValueError
+            `k` is not a whole number of at least 1.
+        """
+        return with_attributes(self, begin=_check_int("k", k, 1), n_first=k)
 
     def topics(self, state, i):
         "Topics of the tokens of shard i in a state of the last two sweeps."
@@ -431,7 +453,7 @@ class ShardSampler(ParallelSampler):
     def sweep(self, rng, state):
         "One sweep over all shards; (state, info for the trace)."
         self.run.mkdir(parents=True, exist_ok=True)
-        begin = begin_with_counts if isinstance(self.start, TopicCounts) else begin_at_random
+        begin = begin_with_counts if isinstance(self.begin, TopicCounts) else begin_at_random
         label = state.label if state.t else begin(self, rng, state.base)
         self._clean(int(state.t))
         with ThreadPoolExecutor(self.n_threads) as pool:
@@ -498,6 +520,15 @@ class OnlineShardSampler:
         state, _ = self.model._begin(rng, self.corpus)
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
+    def start(self, k: int) -> "OnlineShardSampler":
+        "Return a sampler of the same model that begins with `k` topics, at least 1."
+        model = clone(self.model).set_params(n_topics=_check_int("k", k, 1))
+        return with_attributes(self, model=model)
+
+    def snapshot(self, state):
+        "The state, whole: it is what predictions need."
+        return state
+
     def sweep(self, rng, state):
         "All minibatches of one shard."
         state, order, done = state
@@ -509,7 +540,7 @@ class OnlineShardSampler:
             if part.lengths.sum():
                 state, info = online_step(rng, state, part, self.corpus.n_docs, self.options, self.e_step)
                 totals.update({name: info[name] + totals[name]*(name in _MOVES) for name in totals})
-        return OnlineShardState(state, order, (done + 1) % len(order)), totals
+        return OnlineShardState(state, order, np.array((done + 1) % len(order))), totals
 
 # %% ../nbs/31_distributed.ipynb #03757c65
 def _connect(address):

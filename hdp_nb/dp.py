@@ -16,7 +16,8 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaln, logsumexp, xlogy
 
-from .corpus import _check_positive
+from .chain import with_attributes
+from .corpus import _check_int, _check_positive
 from .likelihood import grow_stats
 from .special import sample_log_categorical
 
@@ -251,7 +252,7 @@ def dp_state(fam, prior, data, z, alpha, capacity=16):
     z = np.array(z, np.int64)
     capacity = max(capacity, z.max() + 2)
     state = DPState(z, np.zeros(capacity, np.int64), np.zeros(1, np.int64), np.array([float(alpha)]),
-                    fam.init_stats(prior, capacity), np.empty(capacity))
+                    fam.init_stats(prior, capacity), np.zeros(capacity))
     make_seat(fam)(state, data)
     return state
 
@@ -259,7 +260,7 @@ def dp_state(fam, prior, data, z, alpha, capacity=16):
 def grow_state(fam, prior, state):
     "The same state with twice as many slots."
     capacity = 2 * len(state.n_k)
-    return state._replace(n_k=np.append(state.n_k, np.zeros_like(state.n_k)), log_w=np.empty(capacity),
+    return state._replace(n_k=np.append(state.n_k, np.zeros_like(state.n_k)), log_w=np.zeros(capacity),
                           stats=grow_stats(fam, prior, state.stats, capacity))
 
 # %% ../nbs/10_dp.ipynb #78f593b8
@@ -298,14 +299,41 @@ class DPMixtureSampler:
         _check_positive(alpha=alpha)
         self.alpha = float(alpha)
         self.alpha_prior = check_gamma_prior("alpha_prior", alpha_prior)
+        self.begin = None
 
     def state(self, z, alpha=None, capacity=16):
         "The state with these labels, see `dp_state`; alpha defaults to its first value."
         return dp_state(self.fam, self.prior, self.data, z, self.alpha if alpha is None else alpha, capacity)
 
     def init(self, rng):
-        "A start: every observation in turn chooses a component given those before it."
-        return self.sweep(rng, self.state(np.full(len(self.data), -1)))[0]
+        """Draw the first state.
+
+        Every observation in turn chooses a component given those before it; after `start(k)`,
+        each is put into one of `k` components at random.
+        """
+        if self.begin is None:
+            return self.sweep(rng, self.state(np.full(len(self.data), -1)))[0]
+        z = rng.integers(self.begin, size=len(self.data))
+        return self.state(np.unique(z, return_inverse=True)[1])
+
+    def start(self, k: int) -> "DPMixtureSampler":
+        """Return a sampler of the same posterior whose chains begin with `k` components.
+
+        Parameters
+        ----------
+        k : int
+            At least 1. Each observation begins in one of `k` components at random.
+
+        Returns
+        -------
+        DPMixtureSampler
+
+        Raises
+        ------
+        ValueError
+            `k` is not a whole number of at least 1.
+        """
+        return with_attributes(self, begin=_check_int("k", k, 1))
 
     def sweep(self, rng, state):
         "One sweep, in place but for arrays that had to grow; returns the state and `info(state)`."

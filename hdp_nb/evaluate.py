@@ -169,7 +169,7 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     ----------
     model : fitted estimator with `posterior_topics(X)`
         Topics, and the weights of every document or of all; or with `score_samples(X)`, where it knows the log probability of a document without estimating it.
-        Every topic model of the package has one or the other.
+        Every topic model of the package has one or the other. The topics are posterior means: of every kept sample, or of the one variational posterior.
     X : Corpus, or counts of shape (n_docs, n_words)
         Documents that the model was not fitted to.
     n_particles : int
@@ -184,8 +184,10 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     Returns
     -------
     float, or float array of shape (n_docs,)
-        Natural logarithms. Larger is better.
+        Natural logarithms. Larger is better. An empty document has probability 1.
     """
+    if not (hasattr(model, "score_samples") or hasattr(model, "posterior_topics")):
+        raise ValueError(f"model must be a fitted topic model, with posterior_topics or score_samples, got {model!r}")
     n_particles = _check_int("n_particles", n_particles, 1)
     rng, corpus = as_rng(random_state), as_corpus(X, getattr(model, "vocabulary_", None))
     n_moves = corpus.n_tokens if n_moves is None else _check_int("n_moves", n_moves, 0)

@@ -25,6 +25,7 @@ from numba import njit
 from scipy.special import gammaln, logsumexp, psi
 from sklearn.base import BaseEstimator
 
+from .chain import with_attributes
 from .corpus import Corpus, as_rng, _check_int, _check_positive, _check_rows
 from .dp import check_gamma_prior, resample_concentration
 from .franchise import pick, resample_eta
@@ -976,10 +977,31 @@ class _HMMStates:
 
     def init(self, rng):
         "The first state."
-        if isinstance(self.start, np.ndarray):
-            return self.state(self.start)
-        high = min(self.start, self.n_states) if self.method == "weak_limit" else self.start
+        if isinstance(self.begin, np.ndarray):
+            return self.state(self.begin)
+        high = min(self.begin, self.n_states) if self.method == "weak_limit" else self.begin
         return self.state(rng.integers(high, size=len(self.sequences.marks)))
+
+    def start(self, k: int) -> "HMMSampler":
+        """Return a sampler of the same posterior whose chains begin with `k` states.
+
+        Parameters
+        ----------
+        k : int
+            At least 1, in the weak limit at most `n_states`. Each step begins in one of
+            `k` states at random.
+
+        Returns
+        -------
+        HMMSampler
+
+        Raises
+        ------
+        ValueError
+            `k` is not such a number.
+        """
+        room = self.n_states if self.method == "weak_limit" else None
+        return with_attributes(self, begin=_check_int("k", k, 1, room))
 
 # %% ../nbs/18_hmm.ipynb #8a8351c1
 class _HMMSweeps(_HMMStates):
@@ -1049,7 +1071,7 @@ class HMMSampler(_HMMSweeps):
         elif not (isinstance(kappa, (int, float, np.number)) and 0 <= kappa < np.inf):
             raise ValueError(f"kappa must be a finite number of at least 0, got {kappa!r}")
         self.emission, self.prior, self.sequences, self.method = emission, prior, sequences, method
-        self.alpha, self.gamma, self.kappa, self.start = float(alpha), float(gamma), float(kappa), init
+        self.alpha, self.gamma, self.kappa, self.begin = float(alpha), float(gamma), float(kappa), init
         self.n_states = _check_int("n_states", n_states, 1)
         self.hyper = HMMPrior(*check_gamma_prior("alpha_prior", alpha_prior), *check_gamma_prior("gamma_prior", gamma_prior),
                               *check_gamma_prior("kappa_prior", kappa_prior), *check_gamma_prior("eta_prior", eta_prior))

@@ -17,6 +17,7 @@ from numba import njit
 from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
+from .chain import with_attributes
 from .corpus import Corpus, as_corpus, as_rng, _check_int, _check_positive
 from .dp import check_gamma_prior
 from .special import log_rising, sample_dirichlet, sample_log_categorical
@@ -702,11 +703,11 @@ class NestedSampler:
             self.names, self.categories = _number_labels("categories", categories, c.n_docs)
             self.K = len(self.names)
         if np.ndim(init):
-            names, self.start = _number_labels("init", init, c.n_docs)
+            names, self.begin = _number_labels("init", init, c.n_docs)
             if len(names) > self.K:
                 raise ValueError(f"init must have n_clusters = {self.K} different labels at most, got {len(names)}")
         else:
-            self.start = min(math.isqrt(c.n_docs) + 1 if init is None else _check_int("init", init, 1), self.K)
+            self.begin = min(math.isqrt(c.n_docs) + 1 if init is None else _check_int("init", init, 1), self.K)
         p_open = min(1.0, 4/self.K) if p_open is None else p_open
         if not 0 < p_open <= 1:
             raise ValueError(f"p_open must be above 0 and at most 1, got {p_open!r}")
@@ -730,13 +731,36 @@ class NestedSampler:
         "The first state."
         corpus, kind, V, X = self.corpus, self.prior.kind, self.corpus.n_words, self.corpus.to_matrix()
         q = _start_sides(rng, X) if kind == GLOBAL else np.full(V, kind)
-        c = self.start if self.categories is None else self.categories
+        c = self.begin if self.categories is None else self.categories
         if np.ndim(c) == 0:
             c = _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), c)
         sides = q[corpus.x]
         local = np.where(sides == BOTH, rng.integers(2, size=corpus.n_tokens), 1 - sides)
         z = rng.integers(self.init_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
         return NestedState(z, c.astype(np.int64), q, np.array(0.5), np.array(self.conc_cluster), np.array(0))
+
+    def start(self, k: int) -> "NestedSampler":
+        """Return a sampler of the same posterior whose chains begin with `k` clusters.
+
+        Parameters
+        ----------
+        k : int
+            1 to `n_clusters`. Each document begins in the cluster of the most similar of `k`
+            documents that are drawn at random, as with `init=k`.
+
+        Returns
+        -------
+        NestedSampler
+
+        Raises
+        ------
+        ValueError
+            `k` is not a whole number from 1 to `n_clusters`, or `categories` are known.
+        """
+        if self.categories is not None:
+            raise ValueError(f"k: the {self.K} clusters of this sampler are known categories, so there is "
+                             f"no other number of them to begin with; got {k!r}")
+        return with_attributes(self, begin=_check_int("k", k, 1, self.K))
 
     def sweep(self, rng, state):
         "One sweep over documents, tokens and words; (state, info for the trace)."

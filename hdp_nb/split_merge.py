@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .chain import with_attributes
 from .corpus import _check_int
 from .direct import HybridState, LDASampler, draw_beta, seat_tables
 from .dp import grow_state
@@ -209,7 +210,11 @@ class SplitMerge:
             inside = self._propose(rng, inside, tally)
         inside, info = self.base.sweep(rng, inside)
         names = "splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted"
-        return SplitMergeState(inside, state.n_done + np.array(1)), {**info, **dict(zip(names, tally.tolist()))}
+        return SplitMergeState(inside, np.array(state.n_done + 1)), {**info, **dict(zip(names, tally.tolist()))}
+
+    def start(self, k: int) -> "SplitMerge":
+        "Return the same moves around `base.start(k)`, whose chains begin with `k` components."
+        return with_attributes(self, base=self.base.start(k))
 
     def snapshot(self, state):
         "What the sampler inside keeps of its state."

@@ -373,7 +373,7 @@ class _TreeStates(DirectSampler):
 
     def init(self, rng):
         "The first state."
-        c, F, start = self.corpus, self.tree.given.size, self.start
+        c, F, start = self.corpus, self.tree.given.size, self.begin
         if isinstance(start, tuple):
             if start.z.shape != c.x.shape or start.beta.shape[0] != len(self.nodes) or start.n_vk.shape[0] != c.n_words:
                 raise ValueError(f"init: the state must be one of this corpus and tree, got {start.z.size} tokens, {start.beta.shape[0]} nodes, {start.n_vk.shape[0]} words")

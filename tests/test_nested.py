@@ -387,7 +387,8 @@ def test_scores():
     with pytest.raises(ValueError, match="heldout"):
         model.log_predictive(corpus40, doc)
     assert np.isclose(left_to_right(model, corpus40), model.score_samples(corpus40).sum()/corpus40.n_tokens)
-    assert not hasattr(model, "posterior_topics")                # a document has a cluster, not proportions of its own
+    with pytest.raises(TypeError, match="HNHDP has no posterior_topics"):        # a document has a cluster, not proportions of its own
+        model.posterior_topics(corpus40)
 
 
 class Whole:
