@@ -24,8 +24,8 @@ import numpy as np
 from joblib import effective_n_jobs
 from numba import njit
 
-from .chain import _check_int, load_npz, run_chain, save_npz
-from .corpus import Corpus, as_corpus, as_rng, load_corpus, _check_count, _check_vocab, _small
+from .chain import load_npz, run_chain, save_npz
+from .corpus import Corpus, as_corpus, as_rng, load_corpus, check_count, check_int, check_vocab, _small
 from .direct import DirectState, draw_beta
 from .estimators import HDP, OnlineHDP, _ONLINE_TRACE
 from .franchise import TopicCounts, predictive_topics
@@ -86,8 +86,8 @@ def write_shards(folder, docs, vocab=None, *, n_words=None, shard_tokens=1_000_0
     ValueError
         If there is no token, or a document is not over the vocabulary.
     """
-    _check_count(shard_tokens=shard_tokens)
-    folder, vocab, part = Path(folder), None if vocab is None else _check_vocab(vocab), None
+    check_count(shard_tokens=shard_tokens)
+    folder, vocab, part = Path(folder), None if vocab is None else check_vocab(vocab), None
     if (folder/"index.npz").exists():
         raise ValueError(f"folder must not hold a sharded corpus yet, got {str(folder)!r}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -575,8 +575,8 @@ def _fit_online(model, corpus, run, client, options):
     return model._end(chain.rng, chain.state.base, chain.trace)
 
 def _fit_sampled(model, corpus, run, client, options):
-    n_iter = _check_int("n_iter", model.n_iter, 1)
-    model.burn_in_ = n_iter//2 if model.burn_in is None else _check_int("burn_in", model.burn_in, 0, n_iter - 1)
+    n_iter = check_int("n_iter", model.n_iter, 1)
+    model.burn_in_ = n_iter//2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     sampler = ShardSampler(corpus, run, model.eta, model.alpha, model.gamma, model.alpha_prior, model.gamma_prior, model.init, model.eta_prior,
                            model.alpha_per_document, n_threads=effective_n_jobs(model.n_jobs), client=client)
     chain = run_chain(sampler, as_rng(model.random_state).spawn(1)[0], n_iter, burn_in=model.burn_in_, thin=model.thin, **options)

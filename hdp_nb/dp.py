@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaln, logsumexp, xlogy
 
-from .corpus import _check_positive
+from .corpus import check_positive
 from .likelihood import grow_stats
 from .special import sample_log_categorical
 
@@ -37,7 +37,7 @@ def crp(rng, n, alpha):
     int64 array, shape (n,)
         The table of each customer; tables are numbered 0, 1, ... as they are opened.
     """
-    _check_positive(alpha=alpha)
+    check_positive(alpha=alpha)
     table, n_tables = np.zeros(n, np.int64), 0
     for i, u in enumerate(rng.random(n)):
         neighbour = int(u * (i + alpha))
@@ -73,7 +73,7 @@ def log_eppf(n_k, alpha):
     -------
     float
     """
-    _check_positive(alpha=alpha)
+    check_positive(alpha=alpha)
     return _log_eppf(np.asarray(n_k), alpha)
 
 # %% ../nbs/10_dp.ipynb #1269ec4a
@@ -295,7 +295,7 @@ class DPMixtureSampler:
 
     def __init__(self, fam, data, prior, alpha=1.0, alpha_prior=(1.0, 1.0)):
         self.fam, self.prior, self.data = fam, prior, fam.check_data(data, prior)
-        _check_positive(alpha=alpha)
+        check_positive(alpha=alpha)
         self.alpha = float(alpha)
         self.alpha_prior = check_gamma_prior("alpha_prior", alpha_prior)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_array
 
-from .corpus import as_corpus, _check_positive
+from .corpus import as_corpus, check_positive
 from .dp import _log_eppf, check_gamma_prior, resample_concentration
 from .special import antoniak, log_rising
 
@@ -585,7 +585,7 @@ class FranchiseSampler:
     def __init__(self, corpus, eta=0.5, alpha=1.0, gamma=1.0, alpha_prior=(1, 1), gamma_prior=(1, 1), init="sequential",
                  eta_prior=None, alpha_per_document=False):
         self.corpus = as_corpus(corpus)
-        _check_positive(eta=eta, alpha=alpha, gamma=gamma)
+        check_positive(eta=eta, alpha=alpha, gamma=gamma)
         if eta < 1e-6:          # a block multiplies up to 32 factors as small as eta before it takes a logarithm
             raise ValueError(f"eta must be at least 1e-6, got {eta!r}")
         self.alpha, self.gamma, self.eta, self.start = float(alpha), float(gamma), float(eta), init

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .corpus import _check_int
+from .corpus import check_int
 from .direct import HybridState, LDASampler, draw_beta, seat_tables
 from .dp import grow_state
 from .franchise import FranchiseSampler, FranchiseState, _resize, _step, number_dishes
@@ -190,9 +190,9 @@ class SplitMerge:
     "What `DPSplitMerge` and `HDPSplitMerge` share: proposals before every sweep of a sampler, for `hdp_nb.chain.run_chain`."
 
     def __init__(self, base, n_proposals=1, until=None, scans=0):
-        self.base, self.n_proposals = base, _check_int("n_proposals", n_proposals, 1)
-        self.until = None if until is None else _check_int("until", until, 0)
-        self.scans = _check_int("scans", scans, 0)
+        self.base, self.n_proposals = base, check_int("n_proposals", n_proposals, 1)
+        self.until = None if until is None else check_int("until", until, 0)
+        self.scans = check_int("scans", scans, 0)
 
     def params(self):
         "What identifies model and data in a checkpoint."
