@@ -289,7 +289,7 @@ def make_emission(fam: Likelihood) -> Emission:
 
     @njit(nogil=True)
     def clear(stats):
-        for k in range(stats.n.shape[0]):
+        for k in range(stats[0].shape[0]):
             clear_one(stats, k)
 
     @njit(nogil=True)
