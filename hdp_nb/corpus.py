@@ -47,7 +47,9 @@ def _int_array(values, name, dtype):
     return np.ascontiguousarray(a, dtype)
 
 def check_vocab(vocab) -> list[str]:
-    "Check a vocabulary: a list of distinct strings, in the order of their word ids; ValueError says what is wrong with it."
+    """Check a vocabulary: a list of distinct strings, in the order of their word ids; ValueError
+    says what is wrong with it.
+    """
     if isinstance(vocab, (str, bytes, Mapping)) or not hasattr(vocab, "__iter__"):
         raise ValueError(f"vocab must be a list of words in the order of their ids, got {type(vocab).__name__}")
     vocab = vocab.tolist() if hasattr(vocab, "tolist") else list(vocab)
@@ -85,7 +87,8 @@ def as_rng(random_state=None):
     Parameters
     ----------
     random_state : None, int, numpy.random.Generator or RandomState
-        None draws a fresh seed from the system; an int is a seed; a Generator is used as it is (and advanced); an older RandomState gives a seed.
+        None draws a fresh seed from the system; an int is a seed; a Generator is used as it is
+        (and advanced); an older RandomState gives a seed.
 
     Returns
     -------
@@ -103,7 +106,8 @@ def as_rng(random_state=None):
     except (TypeError, ValueError) as e:
         raise ValueError(f"random_state must be None, a non-negative int or a Generator, got {random_state!r}") from e
 
-def check_number(name: str, value: float, low: float = 0.0, high: float = np.inf, above: bool = True) -> float:
+def check_number(name: str, value: float, low: float = 0.0, high: float = np.inf,
+                 above: bool = True) -> float:
     """Check a number that a user gave.
 
     Parameters
@@ -123,7 +127,8 @@ def check_number(name: str, value: float, low: float = 0.0, high: float = np.inf
     Raises
     ------
     ValueError
-        Naming the argument, what it got and what it takes; also for NaN, infinity, booleans and text.
+        Naming the argument, what it got and what it takes; also for NaN, infinity, booleans and
+        text.
     """
     ok = isinstance(value, numbers.Real) and not isinstance(value, bool) and low <= value <= high and abs(value) < np.inf and not (above and value == low)
     if not ok:
@@ -166,7 +171,9 @@ def check_int(name: str, value: int, low: int, high: int | None = None) -> int:
     return number
 
 def check_count(**values: int) -> None:
-    "Check that every value is a whole number of at least 1; ValueError names the first that is not."
+    """Check that every value is a whole number of at least 1; ValueError names the first that is
+    not.
+    """
     for name, value in values.items():
         check_int(name, value, 1)
 
@@ -530,7 +537,9 @@ def check_rows(X, takes: str, hint: str = "") -> None:
             raise ValueError(f"X must be {takes}, got {got}{hint}")
 
 def check_table(X) -> None:
-    "Refuse what was never meant as a table of counts (text, lists of word ids), with a ValueError that says what to use."
+    """Refuse what was never meant as a table of counts (text, lists of word ids), with a
+    ValueError that says what to use.
+    """
     takes, text = "counts of shape (n_docs, n_words) or a Corpus", lambda it: isinstance(it, (str, os.PathLike))
     rows = X if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else ()
     if text(X) or any(text(row) or isinstance(row, (list, tuple)) and row and text(row[0]) for row in rows):

@@ -753,7 +753,9 @@ class TreeHDP(_TreeTopics):
 
 # %% ../nbs/19_estimators.ipynb #4b4f29a3
 def _hyperparameters(model, fam, argument):
-    "What `default_prior` of a likelihood is given: eta and n_symbols where the prior is a Dirichlet over words, else the dict `prior`."
+    """What `default_prior` of a likelihood is given: eta and n_symbols where the prior is a
+    Dirichlet over words, else the dict `prior`.
+    """
     if fam.make_prior is make_dirichlet_prior:
         if model.prior is not None:
             raise ValueError(f"prior must be None where {argument} is {fam.name!r}, whose prior is eta; got {model.prior!r}")

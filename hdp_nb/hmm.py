@@ -66,7 +66,8 @@ class HMMState(NamedTuple):
 class Emission:
     """What an HDP-HMM sampler needs to know of the observations: a likelihood with all states weighed at once.
 
-    `make_emission` makes one of any `Likelihood`; all parts are given by keyword. Statistics are a NamedTuple of named arrays.
+    `make_emission` makes one of any `Likelihood`; all parts are given by keyword. Statistics are
+    a NamedTuple of named arrays.
 
     Parameters
     ----------
@@ -74,8 +75,9 @@ class Emission:
     prior_type : type
         The NamedTuple of hyperparameters.
     read : (X, missing, prior, **hyper) -> prior, data, missing
-        Checks observations X, a float array with a row per step, of which those in the bool array `missing` are not there.
-        Where prior is None it makes one, of the hyperparameters or from the data.
+        Checks observations X, a float array with a row per step, of which those in the bool array
+        `missing` are not there. Where prior is None it makes one, of the hyperparameters or from
+        the data.
     init : (prior, capacity) -> stats
     grow : (prior, stats, capacity) -> stats
     add, remove : jitted (stats, k, data, t)
@@ -83,7 +85,8 @@ class Emission:
     clear : jitted (stats)
         Empty all slots.
     weigh : jitted (prior, stats, data, t, size, f)
-        f[k] = c p(x_t | the observations of state k) for k < size, with a common factor c; returns -log c.
+        f[k] = c p(x_t | the observations of state k) for k < size, with a common factor c;
+        returns -log c.
     log_marginal : jitted (prior, stats, k) -> float
     learned : tuple of str
         Statistics that are hyperparameters, which `learn` resamples.
@@ -100,8 +103,8 @@ class Emission:
     sample : (rng, parameters, z) -> array
         An observation for every step, from the parameters (as `expected` names them) of its state.
     new_params : (prior, capacity) -> array
-        Room for explicit parameters. This and the next two are None where the likelihood has none; then only direct
-        assignment is possible.
+        Room for explicit parameters. This and the next two are None where the likelihood has
+        none; then only direct assignment is possible.
     draw : jitted (rng, prior, stats, start, size, params)
         Parameters of the states start..size-1 from their posterior.
     density : jitted (prior, params, data, t, size, f)
@@ -339,7 +342,9 @@ def new_direct_workspace(capacity):
 
 # %% ../nbs/18_hmm.ipynb #26e13ddd
 class ParentWeights(NamedTuple):
-    "Weights of a parent DP and of all groups under it; of shape (0, 0) and (0,) where there are no groups."
+    """Weights of a parent DP and of all groups under it; of shape (0, 0) and (0,) where there are
+    no groups.
+    """
     beta: np.ndarray     # (groups + 1, capacity) the parent's first
     beta_u: np.ndarray   # (groups + 1,)
     conc: np.ndarray     # () concentration of the groups' weights around the parent's
@@ -351,7 +356,10 @@ def no_parent():
 
 @njit(nogil=True)
 def instantiate_state(rng, beta, beta_u, gamma, parent, k, chosen):
-    "State k, empty so far, takes a piece of what is left of the stick. With a parent DP: in the parent's weights and in every group's; `chosen` if a step of the group at work asked for it."
+    """State k, empty so far, takes a piece of what is left of the stick. With a parent DP: in the
+    parent's weights and in every group's; `chosen` if a step of the group at work asked for
+    it.
+    """
     log_keep = math.log(1.0 - rng.random())/gamma
     if parent.beta.shape[0] == 0:
         beta[k] = -beta_u[()]*math.expm1(log_keep)
@@ -369,7 +377,9 @@ def instantiate_state(rng, beta, beta_u, gamma, parent, k, chosen):
 
 @njit(nogil=True)
 def release_state(beta, beta_u, parent, k):
-    "State k has lost its last step: its weight goes back to what is left; with a parent DP, in the parent's weights and in every group's."
+    """State k has lost its last step: its weight goes back to what is left; with a parent DP, in
+    the parent's weights and in every group's.
+    """
     if parent.beta.shape[0] == 0:
         beta_u[()] += beta[k]
         beta[k] = 0.0
@@ -723,7 +733,9 @@ def mark_steps(lengths, missing):
 
 # %% ../nbs/18_hmm.ipynb #1dc13af2
 class BlockedWorkspace(NamedTuple):
-    "Explicit transitions and emission parameters, and room for messages; never part of the state. Sizes are the capacity, a multiple of 4."
+    """Explicit transitions and emission parameters, and room for messages; never part of the
+    state. Sizes are the capacity, a multiple of 4.
+    """
     p0: np.ndarray       # (capacity,) from the start
     p: np.ndarray        # (capacity, capacity) from row to column
     pt: np.ndarray       # the same turned round
@@ -740,7 +752,9 @@ class BlockedWorkspace(NamedTuple):
     partial: np.ndarray
 
 def new_blocked_workspace(emission, prior, capacity, longest, n_slices, memory=2**25):
-    "A `BlockedWorkspace`; `memory` is how many numbers the messages may take, beyond which they are made twice."
+    """A `BlockedWorkspace`; `memory` is how many numbers the messages may take, beyond which they
+    are made twice.
+    """
     block = min(max(longest, 1), max(memory//capacity, 64))
     order = np.zeros((capacity, capacity) if n_slices else (0, 0), np.int32)
     return BlockedWorkspace(np.zeros(capacity), np.zeros((capacity, capacity)), np.zeros((capacity, capacity)), np.zeros(capacity + 1), order,
@@ -1488,7 +1502,9 @@ def make_fit(emission):
 
 # %% ../nbs/18_hmm.ipynb #04d3ebfc
 def sample_stats(emission: Emission, prior: NamedTuple, sample: StateCounts) -> NamedTuple:
-    "Statistics of the emissions of a kept sample, with one empty slot behind those of its K states."
+    """Statistics of the emissions of a kept sample, with one empty slot behind those of its K
+    states.
+    """
     return emission.restore(prior, sample.stats, len(sample.n_k) + 1)
 
 def log_predictive(emission, prior, samples, sequences):
@@ -1542,12 +1558,14 @@ def decode(emission, prior, sample, sequences, method):
     return a[:, :K]
 
 # %% ../nbs/18_hmm.ipynb #2bd41b5a
-def mean_emissions(emission: Emission, prior: NamedTuple, sample: StateCounts) -> dict[str, np.ndarray]:
+def mean_emissions(emission: Emission, prior: NamedTuple,
+                   sample: StateCounts) -> dict[str, np.ndarray]:
     "Posterior mean parameters of the K states of a sample, by name, a row for each state."
     return emission.expected(prior, sample_stats(emission, prior, sample), len(sample.n_k))
 
-def sample_sequence(rng: np.random.Generator, startprob: np.ndarray, transmat: np.ndarray, emission: Emission,
-                    parameters: dict[str, np.ndarray], n: int) -> tuple[np.ndarray, np.ndarray]:
+def sample_sequence(rng: np.random.Generator, startprob: np.ndarray, transmat: np.ndarray,
+                    emission: Emission, parameters: dict[str, np.ndarray],
+                    n: int) -> tuple[np.ndarray, np.ndarray]:
     """Draw a sequence of states and observations.
 
     Parameters
@@ -1572,7 +1590,11 @@ def sample_sequence(rng: np.random.Generator, startprob: np.ndarray, transmat: n
 
 # %% ../nbs/18_hmm.ipynb #7c593416
 class GroupState(NamedTuple):
-    "As `HMMState`, for several groups: transitions and weights have an axis of groups in front. Row 0 of `m_k`, `beta` and `beta_u` is the parent DP's."
+    """State of several HDP-HMMs, one for each group of sequences, under a parent DP.
+
+    As an `HMMState`, but transitions and weights have an axis of groups in front; row 0 of `m_k`,
+    `beta` and `beta_u` is the parent DP's.
+    """
     z: np.ndarray           # (N,)
     n_ab: np.ndarray        # (groups, capacity + 1, capacity)
     n_ba: np.ndarray        # (groups, capacity, capacity)

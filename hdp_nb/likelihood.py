@@ -25,22 +25,25 @@ from .special import log_rising, sample_log_dirichlet
 # %% ../nbs/02_likelihood.ipynb #6600fb26
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Likelihood:
-    """A conjugate pair of a prior H and a distribution F of observations, with the parameters integrated out.
+    """A conjugate pair of a prior and a distribution of observations, its parameters integrated out.
 
-    All that a sampler knows of its data. `register` makes one known by its name. All parts are given by keyword.
+    All that a sampler knows of its data. `register` makes one known by its name. All parts are
+    given by keyword.
 
-    Components live in slots 0..capacity-1 of the statistics, a NamedTuple of arrays whose first axis is the slot; an
-    observation is row i of `data`. Functions marked jitted are called from other numba kernels, which close over them
-    one by one (`add = likelihood.add`), since numba does not know this class.
+    Components live in slots 0..capacity-1 of the statistics, a NamedTuple of arrays whose first
+    axis is the slot; an observation is row i of `data`. Functions marked jitted are called from
+    other numba kernels, which close over them one by one (`add = likelihood.add`), since numba
+    does not know this class.
 
     Parameters
     ----------
     name : str
     prior_type : type
-        The NamedTuple of hyperparameters that `make_prior` returns; its fields are numbers or arrays.
+        The NamedTuple of hyperparameters that `make_prior` returns; its fields are numbers or
+        arrays.
     make_prior : (**hyper) -> prior
-        Checks hyperparameters and packs them; ValueError names one that is wrong. All have defaults, but for what
-        `default_prior` reads off the data.
+        Checks hyperparameters and packs them; ValueError names one that is wrong. All have
+        defaults, but for what `default_prior` reads off the data.
     stats_type : type
         The NamedTuple of statistics that `init_stats` returns; its fields are arrays.
     check_data : (X, prior) -> array
@@ -48,7 +51,8 @@ class Likelihood:
     init_stats : (prior, capacity) -> stats
         Statistics of `capacity` empty components.
     add, remove : jitted (stats, k, data, i)
-        Put observation i into slot k; take it out again. A slot that loses its last observation is exactly empty.
+        Put observation i into slot k; take it out again. A slot that loses its last observation
+        is exactly empty.
     log_predictive : jitted (prior, stats, k, data, i) -> float
         log p(x_i | the observations in slot k); with an empty slot the prior predictive.
     log_marginal : jitted (prior, stats, k) -> float
@@ -56,22 +60,27 @@ class Likelihood:
     expected : (prior, stats, n_components) -> dict of str -> array
         Posterior means of the parameters of the first components, one row each.
     sample : (rng, parameters, z) -> array
-        An observation for every entry of z, from component z[i] of `parameters`, a dict as `expected` returns it.
+        An observation for every entry of z, from component z[i] of `parameters`, a dict as
+        `expected` returns it.
     default_prior : (X, **hyper) -> prior, optional
         `make_prior` with what is not given filled in from the data; by default nothing is.
     log_block : jitted (prior, stats, k, data, idx) -> float, optional
-        log p(x_i for i in idx, jointly | the observations in slot k). Leaves the statistics as they were, to the last bit.
-        By default the chain rule, which does so where the statistics are whole numbers; others must give their own.
+        log p(x_i for i in idx, jointly | the observations in slot k). Leaves the statistics as
+        they were, to the last bit. By default the chain rule, which does so where the statistics
+        are whole numbers; others must give their own.
     move : jitted (stats, src, dst), optional
-        Slot dst becomes what slot src was; src becomes empty. By default every array's row is copied, then cleared.
+        Slot dst becomes what slot src was; src becomes empty. By default every array's row is
+        copied, then cleared.
     clear : jitted (stats, k), optional
         Empty slot k. By default every array's row is set to 0.
     kept : tuple of str, optional
-        The statistics from which the others can be worked out: what is stored of a sample. By default all.
+        The statistics from which the others can be worked out: what is stored of a sample. By
+        default all.
     new_params : (prior, capacity) -> float array with a row per component, optional
         Room for explicit parameters. This and the next three are given together or not at all.
     draw : jitted (rng, prior, stats, k, params), optional
-        Fill row k with parameters from their posterior given what is in slot k; with an empty slot, from the prior.
+        Fill row k with parameters from their posterior given what is in slot k; with an empty
+        slot, from the prior.
     log_density : jitted (prior, params, k, data, i) -> float, optional
         log f(x_i | parameters in row k).
     name_params : (prior, params) -> dict of str -> array, optional
@@ -119,10 +128,12 @@ class Likelihood:
         explicit = ("new_params", "draw", "log_density", "name_params")
         missing = [part for part in explicit if getattr(self, part) is None]
         if 0 < len(missing) < len(explicit):
-            raise ValueError(f"likelihood {self.name!r} must have all of {', '.join(explicit)}, or none of them; "
-                             f"got none for {', '.join(missing)}")
-        defaults = {"default_prior": lambda X, **hyper: self.make_prior(**hyper), "move": _move_slot, "clear": _clear_slot,
-                    "kept": self.stats_type._fields, "log_block": _make_chain_block(self.add, self.remove, self.log_predictive)}
+            raise ValueError(f"likelihood {self.name!r} must have all of {', '.join(explicit)}, "
+                             f"or none of them; got none for {', '.join(missing)}")
+        defaults = {
+            "default_prior": lambda X, **hyper: self.make_prior(**hyper),
+            "kept": self.stats_type._fields, "move": _move_slot, "clear": _clear_slot,
+            "log_block": _make_chain_block(self.add, self.remove, self.log_predictive)}
         for part, value in defaults.items():
             if getattr(self, part) is None:
                 object.__setattr__(self, part, value)
@@ -149,7 +160,9 @@ def grow_stats(fam: Likelihood, prior: NamedTuple, stats: NamedTuple, capacity: 
 
 # %% ../nbs/02_likelihood.ipynb #64068822
 def check_vector(name: str, value, size: int, positive: bool = True) -> np.ndarray:
-    "Check a hyperparameter that is a number or `size` of them: a float array of that size, or a ValueError that names it."
+    """Check a hyperparameter that is a number or `size` of them: a float array of that size, or a
+    ValueError that names it.
+    """
     try:
         out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (size,)))
     except (ValueError, TypeError):
@@ -160,7 +173,9 @@ def check_vector(name: str, value, size: int, positive: bool = True) -> np.ndarr
 
 # %% ../nbs/02_likelihood.ipynb #35516058
 def check_reals(X) -> np.ndarray:
-    "Check data that are real numbers: X (which may be sparse) as a dense float array, finite and not empty, or ValueError."
+    """Check data that are real numbers: X (which may be sparse) as a dense float array, finite
+    and not empty, or ValueError.
+    """
     try:
         out = np.asarray(X.toarray() if issparse(X) else X, dtype=float)
     except (ValueError, TypeError):
@@ -172,7 +187,9 @@ def check_reals(X) -> np.ndarray:
     return out
 
 def check_counts(X) -> np.ndarray:
-    "Check data that are counts: X (which may be sparse) as a dense int64 array without negative numbers, or ValueError."
+    """Check data that are counts: X (which may be sparse) as a dense int64 array without negative
+    numbers, or ValueError.
+    """
     out = check_reals(X)
     if out.min() < 0:
         raise ValueError(f"X must not be negative, got {out.min():g}")
@@ -238,7 +255,9 @@ def _count_marginal(prior, stats, k):
 
 # %% ../nbs/02_likelihood.ipynb #703b5422
 def _make_chain_block(add, remove, log_predictive):
-    "The block predictive by the chain rule: add one after the other, then take all out (exact for whole numbers)."
+    """The block predictive by the chain rule: add one after the other, then take all out (exact
+    for whole numbers).
+    """
     @njit
     def log_block(prior, stats, k, data, idx):
         out = 0.0
@@ -1073,7 +1092,8 @@ def register(likelihood: Likelihood) -> Likelihood:
     if not isinstance(likelihood, Likelihood):
         raise ValueError(f"likelihood must be a Likelihood, got {type(likelihood).__name__}")
     if likelihood.name in _own or likelihood.name in _aliases:
-        raise ValueError(f"likelihood must have a name other than those of the package's own, got {likelihood.name!r}")
+        raise ValueError("likelihood must have a name other than those of the package's own, "
+                         f"got {likelihood.name!r}")
     likelihoods[likelihood.name] = likelihood
     return likelihood
 
@@ -1099,6 +1119,7 @@ def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
     return likelihoods[full]
 
 _own = ()
-for _fam in (categorical, multinomial, poisson, normal_known_variance, normal_inverse_gamma, normal_inverse_wishart):
+for _fam in (categorical, multinomial, poisson, normal_known_variance, normal_inverse_gamma,
+             normal_inverse_wishart):
     register(_fam)
 _own = tuple(likelihoods)

@@ -1,4 +1,5 @@
 """The worked examples of CONTRIBUTING.md, as the tests run them."""
+
 import re
 from pathlib import Path
 
@@ -7,7 +8,9 @@ def blocks(section=None):
     "The blocks of Python in CONTRIBUTING.md, in order; of the section whose heading ends with `section`, if given."
     text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
     if section is not None:
-        text = next(part for part in text.split("\n## ") if part.partition("\n")[0].endswith(section))
+        text = next(
+            part for part in text.split("\n## ") if part.partition("\n")[0].endswith(section)
+        )
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 

@@ -1,7 +1,8 @@
-"""Every registered likelihood, that of CONTRIBUTING's worked example among them: the contract itself, DPMixture, and every sampler of HDPHMM.
+"""Every registered likelihood through its contract, DPMixture, and every sampler of HDPHMM.
 
-A new likelihood is tested here the moment it is registered, on its `examples`.
+The one of CONTRIBUTING's worked example is among them. A new likelihood is tested here the moment it is registered, on its `examples`.
 """
+
 import json
 import math
 import os
@@ -12,15 +13,33 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from likelihood_contract import (CASES, DRAWS, IDENTITIES, case, check_expected, check_marginal, check_posterior,
-                                 check_predictive, check_sample, log_marginal_of, settings)
+from likelihood_contract import (
+    CASES,
+    DRAWS,
+    IDENTITIES,
+    case,
+    check_expected,
+    check_marginal,
+    check_posterior,
+    check_predictive,
+    check_sample,
+    log_marginal_of,
+    settings,
+)
 from naive import partitions
 from naive_hmm import Posterior
 
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.estimators import HDPHMM, DPMixture, load_model
 from hdp_nb.hmm import HMMSampler, check_sequences, hmm_emission, make_emission, symbols
-from hdp_nb.likelihood import Likelihood, categorical, find_likelihood, likelihoods, poisson, register
+from hdp_nb.likelihood import (
+    Likelihood,
+    categorical,
+    find_likelihood,
+    likelihoods,
+    poisson,
+    register,
+)
 
 SAMPLERS = ("direct", "beam", "weak_limit")
 
@@ -32,58 +51,94 @@ def test_identities(check, name, i):
 
 
 @pytest.mark.parametrize("check", DRAWS)
-@pytest.mark.parametrize("name, i", [(name, i) for name, i in CASES if likelihoods[name].draw is not None])
+@pytest.mark.parametrize(
+    "name, i", [(name, i) for name, i in CASES if likelihoods[name].draw is not None]
+)
 def test_draws(check, name, i):
     check(*case(name, i))
 
 
 def test_every_likelihood_has_examples():
-    assert {name for name, _ in CASES} == {*likelihoods} and {"geometric", "poisson"} <= {*likelihoods}
+    assert {name for name, _ in CASES} == {*likelihoods} and {"geometric", "poisson"} <= {
+        *likelihoods
+    }
 
 
 # --- controls: the checks of draws must reject what is wrong --------------------------------------
 
+
 def from_the_prior(fam):
     def draw(rng, prior, slots, k, params):
         fam.draw(rng, prior, fam.init_stats(prior, k + 1), k, params)
+
     return {"draw": draw}
 
 
 def too_wide(fam):
     "Samples of the right mean, further apart than the density says."
+
     def sample(rng, parameters, z):
         if "phi" in parameters:
             flat = np.sqrt(parameters["phi"])
             return fam.sample(rng, {"phi": flat / flat.sum(1, keepdims=True)}, z)
-        wide = {name: 2 * a if name in ("variance", "covariance") else a for name, a in parameters.items()}
+        wide = {
+            name: 2 * a if name in ("variance", "covariance") else a
+            for name, a in parameters.items()
+        }
         if "rate" in parameters:
             wide["rate"] = rng.gamma(2.0, a / 2.0) if (a := parameters["rate"]).size else a
         if "chance" in parameters:
             wide["chance"] = parameters["chance"] ** 2
         return fam.sample(rng, wide, z)
+
     return {"sample": sample}
 
 
 def twice_the_predictive(fam):
     "A predictive that counts what is in the slot twice."
+
     def log_predictive(prior, slots, k, data, i):
         return 2 * fam.log_predictive(prior, slots, k, data, i)
+
     return {"log_predictive": log_predictive}
 
 
 def twice_the_marginal(fam):
     def log_marginal(prior, slots, k):
         return 2 * fam.log_marginal(prior, slots, k)
+
     return {"log_marginal": log_marginal}
 
 
 def other_means(fam):
-    return {"expected": lambda prior, slots, n: {name: 1.1 * a + 0.1 for name, a in fam.expected(prior, slots, n).items()}}
+    return {
+        "expected": lambda prior, slots, n: {
+            name: 1.1 * a + 0.1 for name, a in fam.expected(prior, slots, n).items()
+        }
+    }
 
 
-@pytest.mark.parametrize("slip, check", [(from_the_prior, check_posterior), (too_wide, check_sample), (twice_the_predictive, check_predictive),
-                                         (twice_the_marginal, check_marginal), (other_means, check_expected)])
-@pytest.mark.parametrize("name", ["categorical", "poisson", "normal_known_variance", "normal_inverse_gamma", "normal_inverse_wishart", "geometric"])
+@pytest.mark.parametrize(
+    "slip, check",
+    [
+        (from_the_prior, check_posterior),
+        (too_wide, check_sample),
+        (twice_the_predictive, check_predictive),
+        (twice_the_marginal, check_marginal),
+        (other_means, check_expected),
+    ],
+)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "categorical",
+        "poisson",
+        "normal_known_variance",
+        "normal_inverse_gamma",
+        "normal_inverse_wishart",
+        "geometric",
+    ],
+)
 def test_wrong_ones_are_rejected(name, slip, check):
     fam, prior, data = case(name)
     with pytest.raises(AssertionError, match="off by|mean|chance|phi|rate|variance"):
@@ -92,20 +147,30 @@ def test_wrong_ones_are_rejected(name, slip, check):
 
 # --- the registry, and what is missing ------------------------------------------------------------
 
+
 def parts(fam, *without):
     return {name: value for name, value in vars(fam).items() if name not in without}
 
 
 def test_register():
-    again = register(replace(likelihoods["geometric"]))       # a cell that is run again
-    assert find_likelihood("geometric") is again and find_likelihood("normal").name == "normal_inverse_wishart"
-    for wrong, message in ((replace(again, name="poisson"), "must have a name other than .* got 'poisson'"),
-                           (replace(again, name="normal"), "must have a name other than .* got 'normal'"), ("poisson", "must be a Likelihood, got str")):
+    again = register(replace(likelihoods["geometric"]))  # a cell that is run again
+    assert (
+        find_likelihood("geometric") is again
+        and find_likelihood("normal").name == "normal_inverse_wishart"
+    )
+    for wrong, message in (
+        (replace(again, name="poisson"), "must have a name other than .* got 'poisson'"),
+        (replace(again, name="normal"), "must have a name other than .* got 'normal'"),
+        ("poisson", "must be a Likelihood, got str"),
+    ):
         with pytest.raises(ValueError, match=message):
             register(wrong)
     assert find_likelihood("poisson") is poisson
     for name in ("bernoulli", None, 3, ["poisson"]):
-        with pytest.raises(ValueError, match="^emission must be one of 'normal', 'categorical', .* hdp_nb.likelihood.register; got"):
+        with pytest.raises(
+            ValueError,
+            match="^emission must be one of 'normal', 'categorical', .* hdp_nb.likelihood.register; got",
+        ):
             find_likelihood(name, "emission")
 
 
@@ -114,7 +179,10 @@ def test_a_part_is_missing():
         Likelihood(**parts(poisson, "log_marginal"))
     with pytest.raises(TypeError, match="positional"):
         Likelihood("poisson")
-    with pytest.raises(ValueError, match="'poisson' must have all of new_params, draw, log_density, name_params, .* got none for draw"):
+    with pytest.raises(
+        ValueError,
+        match="'poisson' must have all of new_params, draw, log_density, name_params, .* got none for draw",
+    ):
         Likelihood(**parts(poisson, "draw"))
 
 
@@ -131,7 +199,10 @@ def implicit():
 
 def test_samplers_that_need_explicit_parameters(implicit):
     for sampler in ("beam", "weak_limit"):
-        with pytest.raises(ValueError, match=f"^sampler must be 'direct' where emission is 'implicit', whose likelihood has no new_params, .* got '{sampler}'"):
+        with pytest.raises(
+            ValueError,
+            match=f"^sampler must be 'direct' where emission is 'implicit', whose likelihood has no new_params, .* got '{sampler}'",
+        ):
             HDPHMM(sampler, "implicit", n_iter=2).fit([0, 3, 1])
     assert make_emission(implicit).draw is None
 
@@ -141,7 +212,10 @@ def test_default_parts_are_those_of_the_package():
     for name in ("categorical", "multinomial", "poisson"):
         fam = replace(likelihoods[name], move=None, clear=None, log_block=None)
         for check in IDENTITIES:
-            if (name, check.__name__) != ("poisson", "check_block"):      # its log x! is a float, so its block must be its own
+            if (name, check.__name__) != (
+                "poisson",
+                "check_block",
+            ):  # its log x! is a float, so its block must be its own
                 check(fam, *case(name)[1:])
 
 
@@ -149,7 +223,10 @@ def test_symbols_are_a_faster_categorical():
     "The emission of symbols and the one made of the likelihood answer alike, whatever comes and goes."
     rng, x = np.random.default_rng(0), np.random.default_rng(1).integers(0, 4, 40)
     pair = []
-    for kind, hyper in ((symbols, {"n_symbols": 4, "eta": 0.3}), (make_emission(categorical), {"n_words": 4, "eta": 0.3})):
+    for kind, hyper in (
+        (symbols, {"n_symbols": 4, "eta": 0.3}),
+        (make_emission(categorical), {"n_words": 4, "eta": 0.3}),
+    ):
         prior, data, _ = kind.read(x.astype(float), np.zeros(40, bool), None, **hyper)
         pair.append((kind, prior, data, kind.init(prior, 4)))
     z = rng.integers(0, 3, 40)
@@ -162,7 +239,9 @@ def test_symbols_are_a_faster_categorical():
                 kind.add(stats, z[t // 2], data, t // 2)
             f = np.empty(4)
             scale = kind.weigh(prior, stats, data, t, 4, f)
-            weights.append([*np.log(f) + scale, *(kind.log_marginal(prior, stats, k) for k in range(4))])
+            weights.append(
+                [*np.log(f) + scale, *(kind.log_marginal(prior, stats, k) for k in range(4))]
+            )
         np.testing.assert_allclose(*weights, rtol=1e-10)
     means = []
     for kind, prior, _, stats in pair:
@@ -177,6 +256,7 @@ def test_symbols_are_a_faster_categorical():
 
 # --- DPMixture and HDPHMM: in plain Python, since to compile them for every likelihood takes longer ---
 
+
 def some_rows(fam, i, n, missing=()):
     "Rows of an example in random order, as a user has them."
     hyper, X = fam.examples[i]
@@ -190,7 +270,9 @@ def mixture(name, tmp_path):
     fam = find_likelihood(name)
     for i in range(len(fam.examples)):
         hyper, X = some_rows(fam, i, 12)
-        model = DPMixture(**settings(fam, hyper, "likelihood"), n_iter=8, burn_in=2, thin=2, random_state=0).fit(X)
+        model = DPMixture(
+            **settings(fam, hyper, "likelihood"), n_iter=8, burn_in=2, thin=2, random_state=0
+        ).fit(X)
         assert model.predict(X).shape == (12,) and np.isfinite(model.score_samples(X)).all()
         assert all(len(a) == model.n_components_ for a in model.components_.values())
         if fam.scalar:
@@ -204,9 +286,16 @@ def mixture(name, tmp_path):
     every = list(partitions(4))
     for z in every:
         blocks = [[i for i in range(4) if z[i] == k] for k in set(z)]
-        log_p.append(sum(math.lgamma(len(b)) + log_marginal(b) for b in blocks) + len(blocks) * math.log(0.8))
+        log_p.append(
+            sum(math.lgamma(len(b)) + log_marginal(b) for b in blocks)
+            + len(blocks) * math.log(0.8)
+        )
     exact = np.exp(np.array(log_p) - max(log_p))
-    sampler, rng, count = DPMixtureSampler(fam, data, prior, 0.8, None), np.random.default_rng(0), dict.fromkeys(every, 0)
+    sampler, rng, count = (
+        DPMixtureSampler(fam, data, prior, 0.8, None),
+        np.random.default_rng(0),
+        dict.fromkeys(every, 0),
+    )
     state = sampler.init(rng)
     for _ in range(3000):
         state, _ = sampler.sweep(rng, state)
@@ -221,14 +310,32 @@ def hidden_markov(name, sampler, tmp_path):
     fam, emission = find_likelihood(name), hmm_emission(name)
     for i in range(len(fam.examples)):
         if emission is symbols and np.ndim(fam.examples[i][0].get("eta", 0.5)):
-            continue                                            # symbols in an HMM have one eta
+            continue  # symbols in an HMM have one eta
         hyper, X = some_rows(fam, i, 16, missing=(3, 14, 15))
         lengths, groups = [9, 0, 5, 2], ["b", "a", "a", "b"]
-        options = dict(sampler=sampler, **settings(fam, hyper, "emission"), n_iter=5, burn_in=2, thin=2, init=2, max_states=4, kappa=0.5, random_state=0)
+        options = dict(
+            sampler=sampler,
+            **settings(fam, hyper, "emission"),
+            n_iter=5,
+            burn_in=2,
+            thin=2,
+            init=2,
+            max_states=4,
+            kappa=0.5,
+            random_state=0,
+        )
         for kwargs in ({}, {"groups": groups}):
             model = HDPHMM(**options).fit(X, lengths, **kwargs)
-            scores, z = model.score_samples(X, lengths, **kwargs), model.predict(X, lengths, **kwargs)
-            assert scores.shape == (4,) and np.isfinite(scores).all() and abs(scores[[1, 3]]).max() < 1e-9 and model.score(X, lengths, **kwargs) == scores.sum()
+            scores, z = (
+                model.score_samples(X, lengths, **kwargs),
+                model.predict(X, lengths, **kwargs),
+            )
+            assert (
+                scores.shape == (4,)
+                and np.isfinite(scores).all()
+                and abs(scores[[1, 3]]).max() < 1e-9
+                and model.score(X, lengths, **kwargs) == scores.sum()
+            )
             assert z.shape == (16,) and set(z) <= set(range(model.n_states_))
             p = model.predict_proba(X, lengths, **kwargs)
             assert p.shape == (16, model.n_states_) and np.allclose(p.sum(1), 1)
@@ -236,13 +343,25 @@ def hidden_markov(name, sampler, tmp_path):
             assert all(set(sample.stats) == set(emission.kept) for sample in model.samples_)
             model.save(tmp_path / "m.npz")
             again = load_model(tmp_path / "m.npz")
-            assert (again.score_samples(X, lengths, **kwargs) == scores).all() and (again.predict(X, lengths, **kwargs) == z).all()
+            assert (again.score_samples(X, lengths, **kwargs) == scores).all() and (
+                again.predict(X, lengths, **kwargs) == z
+            ).all()
             if all(np.isfinite(a).all() for a in model.emissions_.values()):
                 new, states = again.sample(7, 1, *(["a"] if kwargs else []))
                 assert new.shape == (7, *X.shape[1:]) and states.shape == (7,)
                 assert np.isfinite(again.score(new, **({"groups": ["a"]} if kwargs else {})))
-        prior, sequences = check_sequences(X, lengths, name, None, **{key: value for key, value in settings(fam, hyper, "emission").items() if key in ("eta", "n_symbols")},
-                                           **(settings(fam, hyper, "emission").get("prior") or {}))
+        prior, sequences = check_sequences(
+            X,
+            lengths,
+            name,
+            None,
+            **{
+                key: value
+                for key, value in settings(fam, hyper, "emission").items()
+                if key in ("eta", "n_symbols")
+            },
+            **(settings(fam, hyper, "emission").get("prior") or {}),
+        )
         s = HMMSampler(emission, prior, sequences, sampler, kappa=1.0, init=2, max_states=4)
         rng = np.random.default_rng(0)
         state = s.init(rng)
@@ -252,7 +371,13 @@ def hidden_markov(name, sampler, tmp_path):
             for t in np.flatnonzero(sequences.marks & 4 == 0):
                 emission.add(fresh, state.z[t], sequences.data, t)
             for k in range(state.n_k.size):
-                assert abs(emission.log_marginal(prior, state.stats, k) - emission.log_marginal(prior, fresh, k)) < 1e-6
+                assert (
+                    abs(
+                        emission.log_marginal(prior, state.stats, k)
+                        - emission.log_marginal(prior, fresh, k)
+                    )
+                    < 1e-6
+                )
             assert np.isfinite([*info.values()]).all()
 
 
@@ -262,10 +387,36 @@ def distance_to_exact(name, method, n, alpha=1.2):
     X = np.asarray(fam.examples[0][1], float)[1:5].copy()
     X[2] = np.nan
     hyper = settings(fam, fam.examples[0][0], "emission")
-    own, sequences = check_sequences(X, None, name, None, **{key: value for key, value in hyper.items() if key in ("eta", "n_symbols")}, **(hyper.get("prior") or {}))
+    own, sequences = check_sequences(
+        X,
+        None,
+        name,
+        None,
+        **{key: value for key, value in hyper.items() if key in ("eta", "n_symbols")},
+        **(hyper.get("prior") or {}),
+    )
     prior = prior if hmm_emission(name) is symbols else own
-    exact = Posterior([[None if t == 2 else t for t in range(4)]], 1, 1.0, 1.2, .8, .4, emission=log_marginal_of(fam, prior, data[1:5]))
-    s = HMMSampler(hmm_emission(name), own, sequences, method, alpha, .8, .4, init=2, alpha_prior=None, gamma_prior=None)
+    exact = Posterior(
+        [[None if t == 2 else t for t in range(4)]],
+        1,
+        1.0,
+        1.2,
+        0.8,
+        0.4,
+        emission=log_marginal_of(fam, prior, data[1:5]),
+    )
+    s = HMMSampler(
+        hmm_emission(name),
+        own,
+        sequences,
+        method,
+        alpha,
+        0.8,
+        0.4,
+        init=2,
+        alpha_prior=None,
+        gamma_prior=None,
+    )
     rng = np.random.default_rng(0)
     state, n_states, same = s.init(rng), np.zeros(5), np.zeros((4, 4))
     for _ in range(n):
@@ -286,8 +437,18 @@ def test_mixtures_and_hidden_markov_models(name, tmp_path):
         off = distance_to_exact({name!r}, "direct", 2500)
         assert off < 0.05, off
     """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=Path(__file__).parent,
-                          env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent,
+        env={
+            **os.environ,
+            "NUMBA_DISABLE_JIT": "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        },
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -312,11 +473,19 @@ OLD = json.loads((Path(__file__).parent / "models" / "hdphmm-format3.json").read
 def test_models_whose_statistics_have_no_names(emission, tmp_path):
     "Files of format 3 numbered the statistics of a state; they say the same now as then."
     path, then = Path(__file__).parent / "models" / f"hdphmm-format3-{emission}.npz", OLD[emission]
-    model, X, kwargs = load_model(path), np.array(then["X"]), {"groups": ["a", "b"]} if emission == "categorical" else {}
+    model, X, kwargs = (
+        load_model(path),
+        np.array(then["X"]),
+        {"groups": ["a", "b"]} if emission == "categorical" else {},
+    )
     assert set(model.samples_[0].stats) == set(hmm_emission(emission).kept)
     for _ in range(2):
-        np.testing.assert_allclose(model.score_samples(X, [24, 24], **kwargs), then["score"], rtol=1e-10)
+        np.testing.assert_allclose(
+            model.score_samples(X, [24, 24], **kwargs), then["score"], rtol=1e-10
+        )
         assert model.predict(X, [24, 24], **kwargs).tolist() == then["predict"]
-        np.testing.assert_allclose(model.sample(4, 0, *(["a"] if kwargs else []))[0], then["sample"], rtol=1e-9)
+        np.testing.assert_allclose(
+            model.sample(4, 0, *(["a"] if kwargs else []))[0], then["sample"], rtol=1e-9
+        )
         model.save(tmp_path / "m.npz")
         model = HDPHMM.load(tmp_path / "m.npz")
