@@ -33,7 +33,7 @@ def sweeps(method, z, x, n):
     "(states, millions of steps per second)."
     import numpy as np
     from hdp_nb.hmm import HMMSampler, check_sequences, symbols
-    sampler = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 27, .1), method, 5.0, 5.0, eta_prior=(1, 1), init=z, n_states=100)
+    sampler = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 27, .1), method, 5.0, 5.0, eta_prior=(1, 1), init=z, max_states=100)
     rng, seconds = np.random.default_rng(0), []
     state, _ = sampler.sweep(rng, sampler.init(rng))
     for _ in range(n):

@@ -22,7 +22,7 @@ import joblib
 import numpy as np
 from tqdm import tqdm
 
-from .corpus import _check_int, atomic_write
+from .corpus import check_int, atomic_write
 
 # %% ../nbs/03_chain.ipynb #c0a7c502
 @runtime_checkable
@@ -268,10 +268,10 @@ def _check(rng, n_iter, burn_in, thin, checkpoint, checkpoint_every):
     "The arguments that all ways to run a chain share."
     if not isinstance(rng, np.random.Generator):
         raise ValueError(f"rng: takes a numpy.random.Generator, got {rng!r}")
-    n_iter = _check_int("n_iter", n_iter, 0)
-    _check_int("burn_in", burn_in, 0, n_iter)
-    _check_int("thin", thin, 1)
-    _check_int("checkpoint_every", checkpoint_every, 1)
+    n_iter = check_int("n_iter", n_iter, 0)
+    check_int("burn_in", burn_in, 0, n_iter)
+    check_int("thin", thin, 1)
+    check_int("checkpoint_every", checkpoint_every, 1)
     if checkpoint is not None and (Path(checkpoint).is_dir() or not Path(checkpoint).parent.is_dir()):
         raise ValueError(f"checkpoint: takes the name of a file in a folder that exists, got {str(checkpoint)!r}")
 
@@ -409,7 +409,7 @@ def run_chains(sampler, rng, n_chains, n_iter, *, n_jobs=None, burn_in=0, thin=1
     what is in the checkpoints remains.
     """
     _check(rng, n_iter, burn_in, thin, checkpoint, checkpoint_every)
-    n_chains = _check_int("n_chains", n_chains, 1)
+    n_chains = check_int("n_chains", n_chains, 1)
     per_chain = lambda name, value: _per_chain(name, value, n_chains)
     files = [checkpoint and (p := Path(checkpoint)).with_name(f"{p.stem}-{i}{p.suffix}") for i in range(n_chains)]
     together = progress is True and n_chains > 1

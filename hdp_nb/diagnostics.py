@@ -15,7 +15,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
-from .corpus import _check_int
+from .corpus import check_int
 
 # %% ../nbs/21_diagnostics.ipynb #85f619a4
 def topic_shares(model, n=5):
@@ -35,7 +35,7 @@ def topic_shares(model, n=5):
     check_is_fitted(model)
     if not hasattr(model, "sample_chain_") or not hasattr(next(iter(model.samples_)), "n_vk"):
         raise ValueError(f"model: takes a fitted topic model that keeps samples of its counts, got {type(model).__name__}")
-    n = _check_int("n", n, 1)
+    n = check_int("n", n, 1)
     shares = np.zeros((len(model.samples_), n))
     for row, counts in zip(shares, model.samples_):
         n_k = np.sort(counts.n_vk.sum(axis=0))[::-1]
@@ -154,7 +154,7 @@ def autocorrelation(trace, n_lags=100):
     """
     x = np.atleast_2d(np.asarray(trace, float))
     n = x.shape[1]
-    n_lags = _check_int("n_lags", n_lags, 0, n - 1)
+    n_lags = check_int("n_lags", n_lags, 0, n - 1)
     x = x - x.mean(axis=1, keepdims=True)
     power = abs(np.fft.rfft(x, 2*n, axis=1))**2                              # zeros behind, so that the end does not meet the beginning
     covariance = np.fft.irfft(power, axis=1)[:, :n_lags + 1].mean(axis=0)

@@ -23,10 +23,9 @@ from uuid import uuid4
 import numpy as np
 from joblib import effective_n_jobs
 from numba import njit
-from sklearn.base import clone
 
-from .chain import _check_int, load_npz, run_chain, save_npz, with_attributes
-from .corpus import Corpus, as_corpus, as_rng, load_corpus, _check_count, _check_vocab, _small
+from .chain import load_npz, run_chain, save_npz
+from .corpus import Corpus, as_corpus, as_rng, load_corpus, check_count, check_int, check_vocab, _small
 from .direct import DirectState, draw_beta
 from .estimators import HDP, OnlineHDP, _ONLINE_TRACE
 from .franchise import TopicCounts, predictive_topics
@@ -87,8 +86,8 @@ def write_shards(folder, docs, vocab=None, *, n_words=None, shard_tokens=1_000_0
     ValueError
         If there is no token, or a document is not over the vocabulary.
     """
-    _check_count(shard_tokens=shard_tokens)
-    folder, vocab, part = Path(folder), None if vocab is None else _check_vocab(vocab), None
+    check_count(shard_tokens=shard_tokens)
+    folder, vocab, part = Path(folder), None if vocab is None else check_vocab(vocab), None
     if (folder/"index.npz").exists():
         raise ValueError(f"folder must not hold a sharded corpus yet, got {str(folder)!r}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -364,7 +363,7 @@ def begin_at_random(sampler, rng, base):
 
 def begin_with_counts(sampler, rng, base):
     "Every token gets a topic that the counts have for its word. The first sweep's topics and weights are those of the counts."
-    c, start, n = sampler.corpus, sampler.begin, sampler.n_first
+    c, start, n = sampler.corpus, sampler.start, sampler.n_first
     n_vk = start.n_vk.toarray()
     below = np.cumsum(n_vk + 0.01*start.beta[:n], axis=1)
     for i, shard in enumerate(c):
@@ -397,11 +396,11 @@ class ShardSampler(ParallelSampler):
     """
     def __init__(self, corpus, run, *args, client=None, **more):
         super().__init__(Corpus([0], [0, 1], n_words=corpus.n_words), *args, **more)
-        if not isinstance(self.begin, (int, np.integer, TopicCounts)):
-            raise ValueError(f"init must be a number of topics, or TopicCounts, for a sharded corpus, got {self.begin!r}")
-        if isinstance(self.begin, TopicCounts) and len(self.begin.indptr) != corpus.n_words + 1:
-            raise ValueError(f"init must be topics over the corpus's {corpus.n_words} words, got {len(self.begin.indptr) - 1}")
-        self.n_first = self.begin.beta.size - 1 if isinstance(self.begin, TopicCounts) else int(self.begin)
+        if not isinstance(self.start, (int, np.integer, TopicCounts)):
+            raise ValueError(f"init must be a number of topics, or TopicCounts, for a sharded corpus, got {self.start!r}")
+        if isinstance(self.start, TopicCounts) and len(self.start.indptr) != corpus.n_words + 1:
+            raise ValueError(f"init must be topics over the corpus's {corpus.n_words} words, got {len(self.start.indptr) - 1}")
+        self.n_first = self.start.beta.size - 1 if isinstance(self.start, TopicCounts) else int(self.start)
         self.corpus, self.plan, self.run, self.client = corpus, corpus.plan, Path(run).resolve(), client
         if np.ndim(self.alpha):
             self.alpha = np.full(corpus.n_docs, self.alpha[0])
@@ -409,7 +408,7 @@ class ShardSampler(ParallelSampler):
     def params(self):
         "What identifies model and data in a checkpoint."
         return {**self.prior._asdict(), "alpha": self.alpha, "gamma": self.gamma, "eta": self.eta, "corpus": self.corpus.digest,
-                "init": self.begin.data if isinstance(self.begin, TopicCounts) else self.n_first}
+                "init": self.start.data if isinstance(self.start, TopicCounts) else self.n_first}
 
     def init(self, rng):
         "The state before the tokens have topics; the first sweep draws them."
@@ -418,27 +417,6 @@ class ShardSampler(ParallelSampler):
         base = DirectState(np.empty(0, np.int32), ints(c.n_docs), np.zeros((c.n_words, capacity), np.int32), ints(capacity), ints(capacity), np.zeros(capacity),
                            np.array(0), *(np.array(a, float) for a in (self.alpha, self.gamma, self.eta)))
         return ShardState(base, ints(0), np.array(0))
-
-    def start(self, k: int) -> "ShardSampler":
-        """Return a sampler of the same posterior whose chains begin with `k` topics.
-
-        Both samplers keep the topics of the tokens in the same folder, so run only one of them.
-
-        Parameters
-        ----------
-        k : int
-            At least 1. Each token begins in one of `k` topics at random, as with `init=k`.
-
-        Returns
-        -------
-        ShardSampler
-
-        Raises
-        ------
-        ValueError
-            `k` is not a whole number of at least 1.
-        """
-        return with_attributes(self, begin=_check_int("k", k, 1), n_first=k)
 
     def topics(self, state, i):
         "Topics of the tokens of shard i in a state of the last two sweeps."
@@ -453,7 +431,7 @@ class ShardSampler(ParallelSampler):
     def sweep(self, rng, state):
         "One sweep over all shards; (state, info for the trace)."
         self.run.mkdir(parents=True, exist_ok=True)
-        begin = begin_with_counts if isinstance(self.begin, TopicCounts) else begin_at_random
+        begin = begin_with_counts if isinstance(self.start, TopicCounts) else begin_at_random
         label = state.label if state.t else begin(self, rng, state.base)
         self._clean(int(state.t))
         with ThreadPoolExecutor(self.n_threads) as pool:
@@ -520,15 +498,6 @@ class OnlineShardSampler:
         state, _ = self.model._begin(rng, self.corpus)
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
-    def start(self, k: int) -> "OnlineShardSampler":
-        "Return a sampler of the same model that begins with `k` topics, at least 1."
-        model = clone(self.model).set_params(n_topics=_check_int("k", k, 1))
-        return with_attributes(self, model=model)
-
-    def snapshot(self, state):
-        "The state, whole: it is what predictions need."
-        return state
-
     def sweep(self, rng, state):
         "All minibatches of one shard."
         state, order, done = state
@@ -540,7 +509,7 @@ class OnlineShardSampler:
             if part.lengths.sum():
                 state, info = online_step(rng, state, part, self.corpus.n_docs, self.options, self.e_step)
                 totals.update({name: info[name] + totals[name]*(name in _MOVES) for name in totals})
-        return OnlineShardState(state, order, np.array((done + 1) % len(order))), totals
+        return OnlineShardState(state, order, (done + 1) % len(order)), totals
 
 # %% ../nbs/31_distributed.ipynb #03757c65
 def _connect(address):
@@ -606,8 +575,8 @@ def _fit_online(model, corpus, run, client, options):
     return model._end(chain.rng, chain.state.base, chain.trace)
 
 def _fit_sampled(model, corpus, run, client, options):
-    n_iter = _check_int("n_iter", model.n_iter, 1)
-    model.burn_in_ = n_iter//2 if model.burn_in is None else _check_int("burn_in", model.burn_in, 0, n_iter - 1)
+    n_iter = check_int("n_iter", model.n_iter, 1)
+    model.burn_in_ = n_iter//2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     sampler = ShardSampler(corpus, run, model.eta, model.alpha, model.gamma, model.alpha_prior, model.gamma_prior, model.init, model.eta_prior,
                            model.alpha_per_document, n_threads=effective_n_jobs(model.n_jobs), client=client)
     chain = run_chain(sampler, as_rng(model.random_state).spawn(1)[0], n_iter, burn_in=model.burn_in_, thin=model.thin, **options)

@@ -16,8 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaln, logsumexp, xlogy
 
-from .chain import with_attributes
-from .corpus import _check_int, _check_positive
+from .corpus import check_positive
 from .likelihood import grow_stats
 from .special import sample_log_categorical
 
@@ -38,7 +37,7 @@ def crp(rng, n, alpha):
     int64 array, shape (n,)
         The table of each customer; tables are numbered 0, 1, ... as they are opened.
     """
-    _check_positive(alpha=alpha)
+    check_positive(alpha=alpha)
     table, n_tables = np.zeros(n, np.int64), 0
     for i, u in enumerate(rng.random(n)):
         neighbour = int(u * (i + alpha))
@@ -74,7 +73,7 @@ def log_eppf(n_k, alpha):
     -------
     float
     """
-    _check_positive(alpha=alpha)
+    check_positive(alpha=alpha)
     return _log_eppf(np.asarray(n_k), alpha)
 
 # %% ../nbs/10_dp.ipynb #1269ec4a
@@ -252,7 +251,7 @@ def dp_state(fam, prior, data, z, alpha, capacity=16):
     z = np.array(z, np.int64)
     capacity = max(capacity, z.max() + 2)
     state = DPState(z, np.zeros(capacity, np.int64), np.zeros(1, np.int64), np.array([float(alpha)]),
-                    fam.init_stats(prior, capacity), np.zeros(capacity))
+                    fam.init_stats(prior, capacity), np.empty(capacity))
     make_seat(fam)(state, data)
     return state
 
@@ -260,7 +259,7 @@ def dp_state(fam, prior, data, z, alpha, capacity=16):
 def grow_state(fam, prior, state):
     "The same state with twice as many slots."
     capacity = 2 * len(state.n_k)
-    return state._replace(n_k=np.append(state.n_k, np.zeros_like(state.n_k)), log_w=np.zeros(capacity),
+    return state._replace(n_k=np.append(state.n_k, np.zeros_like(state.n_k)), log_w=np.empty(capacity),
                           stats=grow_stats(fam, prior, state.stats, capacity))
 
 # %% ../nbs/10_dp.ipynb #78f593b8
@@ -296,44 +295,17 @@ class DPMixtureSampler:
 
     def __init__(self, fam, data, prior, alpha=1.0, alpha_prior=(1.0, 1.0)):
         self.fam, self.prior, self.data = fam, prior, fam.check_data(data, prior)
-        _check_positive(alpha=alpha)
+        check_positive(alpha=alpha)
         self.alpha = float(alpha)
         self.alpha_prior = check_gamma_prior("alpha_prior", alpha_prior)
-        self.begin = None
 
     def state(self, z, alpha=None, capacity=16):
         "The state with these labels, see `dp_state`; alpha defaults to its first value."
         return dp_state(self.fam, self.prior, self.data, z, self.alpha if alpha is None else alpha, capacity)
 
     def init(self, rng):
-        """Draw the first state.
-
-        Every observation in turn chooses a component given those before it; after `start(k)`,
-        each is put into one of `k` components at random.
-        """
-        if self.begin is None:
-            return self.sweep(rng, self.state(np.full(len(self.data), -1)))[0]
-        z = rng.integers(self.begin, size=len(self.data))
-        return self.state(np.unique(z, return_inverse=True)[1])
-
-    def start(self, k: int) -> "DPMixtureSampler":
-        """Return a sampler of the same posterior whose chains begin with `k` components.
-
-        Parameters
-        ----------
-        k : int
-            At least 1. Each observation begins in one of `k` components at random.
-
-        Returns
-        -------
-        DPMixtureSampler
-
-        Raises
-        ------
-        ValueError
-            `k` is not a whole number of at least 1.
-        """
-        return with_attributes(self, begin=_check_int("k", k, 1))
+        "A start: every observation in turn chooses a component given those before it."
+        return self.sweep(rng, self.state(np.full(len(self.data), -1)))[0]
 
     def sweep(self, rng, state):
         "One sweep, in place but for arrays that had to grow; returns the state and `info(state)`."

@@ -28,13 +28,13 @@ from tqdm import tqdm
 
 from . import __version__
 from .chain import _rng_from_dict, _rng_to_dict, load_npz, run_chains, save_npz
-from .corpus import Corpus, as_corpus, as_rng, _check_int, _check_number, _check_positive, _check_rows, _check_table
+from .corpus import Corpus, as_corpus, as_rng, check_int, check_number, check_positive, check_rows, check_table
 from .direct import DirectSampler, HybridSampler, LDASampler
 from .dp import DPMixtureSampler, check_gamma_prior, point_partition
 from .franchise import FranchiseSampler, TopicCounts, fold_in, predictive_topics, token_probabilities
-from .hmm import (GroupedHMMSampler, HMMSampler, StateCounts, SymbolPrior, check_groups, check_sequences, decode, hmm_emission, in_group,
-                        log_predictive, mean_chain, mean_emissions, sample_chain, take_sequences)
-from .likelihood import likelihoods
+from .hmm import (GroupedHMMSampler, HMMSampler, StateCounts, check_groups, check_sequences, decode, hmm_emission, in_group,
+                        log_predictive, mean_emissions, mean_transitions, sample_sequence, take_sequences)
+from .likelihood import find_likelihood, make_dirichlet_prior
 from .nested import NestedCounts, NestedSampler, log_in_clusters, memberships, nested_predictive, topic_proportions
 from .online import _MOVES, OnlineOptions, OnlineState, first_online_state, online_step, settling
 from .split_merge import DPSplitMerge, HDPSplitMerge, SplitMergeState
@@ -42,7 +42,7 @@ from .tree import TreeSampler, find_nodes
 from .variational import VariationalState, distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take
 
 # %% ../nbs/19_estimators.ipynb #32f8043b
-_FORMAT = 3
+_FORMAT = 4
 
 def _plain(value):
     "NumPy's numbers and arrays, as JSON has them."
@@ -102,7 +102,7 @@ class _Saved(BaseEstimator):
                 arrays.update({f"{name}/{key}": array for key, array in value.items()})
             elif isinstance(value, list) and value and hasattr(value[0], "_asdict"):
                 meta["samples"][name] = len(value)
-                arrays.update({f"{name}/{i}/{field}": array for i, counts in enumerate(value) for field, array in counts._asdict().items()})
+                arrays.update({f"{name}/{i}/{field}": array for i, counts in enumerate(value) for field, array in _leaves(counts._asdict()).items()})
             else:
                 meta["results"][name] = value
         meta["arrays"] = list(arrays)
@@ -143,8 +143,7 @@ class _Saved(BaseEstimator):
         if missing := set(meta.get("arrays", arrays)) ^ arrays.keys():
             raise ValueError(f"arrays missing or too many: {', '.join(sorted(missing)[:5])}")
         results = meta["results"] | {name: {} for name in meta["dicts"]}
-        results |= {name: [cls._counts(**{field: arrays.pop(f"{name}/{i}/{field}") for field in cls._counts._fields}) for i in range(n)]
-                    for name, n in meta["samples"].items()}
+        results |= {name: [cls._counts(**counts) for counts in _nests(arrays, name, n)] for name, n in meta["samples"].items()}
         for key, array in arrays.items():
             name, _, rest = key.partition("/")
             if rest:
@@ -157,14 +156,27 @@ class _Saved(BaseEstimator):
         vars(model).update(results)
         return model
 
+def _leaves(nest):
+    "The arrays in a dict of arrays and of dicts of arrays, the latter named 'a/b'."
+    inner = {key: value for key, value in nest.items() if isinstance(value, dict)}
+    return {key: value for key, value in nest.items() if key not in inner} | {f"{key}/{name}": a for key, value in inner.items() for name, a in value.items()}
+
+def _nests(arrays, name, n):
+    "The dicts, n of them, whose leaves are `arrays` named 'name/number/...'; takes them out of `arrays`."
+    out = {str(i): {} for i in range(n)}
+    for key in [key for key in arrays if key.startswith(f"{name}/")]:
+        _, i, field, *inner = key.split("/")
+        (out[i].setdefault(field, {}) if inner else out[i])[inner[0] if inner else field] = arrays.pop(key)
+    return list(out.values())
+
 # %% ../nbs/19_estimators.ipynb #aa756f8f
 class _Sampled(_Saved):
     "An estimator that runs Markov chains."
 
     def _run(self, sampler, callback, checkpoint):
         "Run the chains; sets burn_in_, trace_ and traces_. Returns the chains and the number of the one to show."
-        n_iter = _check_int("n_iter", self.n_iter, 1)
-        self.burn_in_ = n_iter//2 if self.burn_in is None else _check_int("burn_in", self.burn_in, 0, n_iter - 1)
+        n_iter = check_int("n_iter", self.n_iter, 1)
+        self.burn_in_ = n_iter//2 if self.burn_in is None else check_int("burn_in", self.burn_in, 0, n_iter - 1)
         chains = run_chains(sampler, as_rng(self.random_state), self.n_chains, self.n_iter, n_jobs=self.n_jobs, burn_in=self.burn_in_,
                             thin=self.thin, callback=callback, progress=bool(self.verbose), checkpoint=checkpoint,
                             checkpoint_every=20)
@@ -288,7 +300,7 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
     def _corpus(self, X, reset=False):
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
         if not isinstance(X, Corpus):
-            _check_table(X)
+            check_table(X)
             if not reset:
                 check_is_fitted(self)
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None)
@@ -354,7 +366,7 @@ class _TopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Saved):
         words = self.vocabulary_ or [str(v) for v in range(self.n_features_in_)] if vocab is None else list(vocab)
         if len(words) != self.n_features_in_:
             raise ValueError(f"vocab must name the {self.n_features_in_} columns of X, got {len(words)} words")
-        ids = np.argsort(-self.components_, axis=1, kind="stable")[:, :_check_int("n", n, 1)]
+        ids = np.argsort(-self.components_, axis=1, kind="stable")[:, :check_int("n", n, 1)]
         if not table:
             return [[words[v] for v in row] for row in ids]
         K, n = ids.shape
@@ -503,10 +515,10 @@ class _GibbsTopics(_GibbsPredictions):
 # %% ../nbs/19_estimators.ipynb #b36d4986
 def _with_moves(model, sampler, kind):
     "The sampler, with the split-merge moves that the model asks for."
-    n = _check_int("split_merge", model.split_merge, 0)
+    n = check_int("split_merge", model.split_merge, 0)
     if model.split_merge_until is not None:
-        _check_int("split_merge_until", model.split_merge_until, 0)
-    scans = _check_int("split_merge_scans", model.split_merge_scans, 0)
+        check_int("split_merge_until", model.split_merge_until, 0)
+    scans = check_int("split_merge_scans", model.split_merge_scans, 0)
     return kind(sampler, n, model.split_merge_until, scans=scans) if n else sampler
 
 def _parallel(n_threads, *args):
@@ -612,7 +624,7 @@ class HDP(_GibbsTopics):
         init = init.base if isinstance(init, SplitMergeState) else init
         kind = _SAMPLERS[self.sampler]
         if kind is _parallel:
-            kind = partial(kind, max(effective_n_jobs(self.n_jobs)//_check_int("n_chains", self.n_chains, 1), 1))
+            kind = partial(kind, max(effective_n_jobs(self.n_jobs)//check_int("n_chains", self.n_chains, 1), 1))
         sampler = kind(corpus, self.eta, self.alpha, self.gamma, self.alpha_prior, self.gamma_prior, init, self.eta_prior, self.alpha_per_document)
         return _with_moves(self, sampler, HDPSplitMerge)
 
@@ -807,24 +819,18 @@ class TreeHDP(_TreeTopics):
         self.verbose = verbose
 
 # %% ../nbs/19_estimators.ipynb #4b4f29a3
-def _family(name):
-    "The likelihood of that name."
-    full = "normal_inverse_wishart" if name == "normal" else name
-    if not isinstance(full, str) or full not in likelihoods:
-        raise ValueError(f"likelihood must be one of {', '.join(map(repr, ['normal', *likelihoods]))}, got {name!r}")
-    return likelihoods[full]
-
-def _component_prior(model, fam, X):
-    "The prior of a DPMixture's components: eta and n_symbols for counts, prior for the normal families."
-    if fam.name not in ("categorical", "multinomial"):
-        names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
-        if not isinstance(model.prior, dict | None) or not set(model.prior or ()) <= set(names):
-            raise ValueError(f"prior must be None or a dict of some of {', '.join(names)}, got {model.prior!r}")
-        return fam.default_prior(X, **(model.prior or {}))
-    if model.prior is not None:
-        raise ValueError(f"prior must be None where likelihood is {fam.name!r}, whose prior is eta; got {model.prior!r}")
-    size = {"n_words": model.n_symbols} if fam.name == "categorical" and model.n_symbols is not None else {}
-    return fam.default_prior(X, eta=model.eta, **size)
+def _hyperparameters(model, fam, argument):
+    """What `default_prior` of a likelihood is given: eta and n_symbols where the prior is a
+    Dirichlet over words, else the dict `prior`.
+    """
+    if fam.make_prior is make_dirichlet_prior:
+        if model.prior is not None:
+            raise ValueError(f"prior must be None where {argument} is {fam.name!r}, whose prior is eta; got {model.prior!r}")
+        return {"eta": model.eta} | ({"n_words": model.n_symbols} if fam.scalar and model.n_symbols is not None else {})
+    names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
+    if not isinstance(model.prior, dict | None) or not set(model.prior or ()) <= set(names):
+        raise ValueError(f"prior must be None or a dict of some of {', '.join(names)}, got {model.prior!r}")
+    return model.prior or {}
 
 # %% ../nbs/19_estimators.ipynb #62095c8c
 _COMPARED = 200      # samples at most among which the clustering to show is chosen: all pairs of them are compared
@@ -854,7 +860,7 @@ class _MixtureFit(ClusterMixin, _Sampled):
         ValueError
             A bad argument or bad data, named in the message.
         """
-        _family(self.likelihood)
+        find_likelihood(self.likelihood)
         self.data_ = self._rows(X, reset=True)
         sampler = self._sampler()
         self.data_ = sampler.data
@@ -871,15 +877,17 @@ class _MixtureFit(ClusterMixin, _Sampled):
 
     def _rows(self, X, reset=False):
         "X as rows with the columns of the fit; with reset, as those that set them."
-        if self.likelihood == "categorical" and np.ndim(X) == 1:
+        fam = find_likelihood(self.likelihood)
+        if fam.scalar and np.ndim(X) == 1:
             X = np.reshape(X, (-1, 1))
-        _check_rows(X, "a table of shape (n, n_columns)")
-        return validate_data(self, X, reset=reset, accept_sparse="csr" if self.likelihood == "multinomial" else False)
+        check_rows(X, "a table of shape (n, n_columns)")
+        return validate_data(self, X, reset=reset, accept_sparse="csr" if fam.sparse else False)
 
     def _sampler(self):
         "The sampler over the rows of the fit."
-        fam = _family(self.likelihood)
-        return DPMixtureSampler(fam, self.data_, _component_prior(self, fam, self.data_), self.alpha, self.alpha_prior)
+        fam = find_likelihood(self.likelihood)
+        prior = fam.default_prior(self.data_, **_hyperparameters(self, fam, "likelihood"))
+        return DPMixtureSampler(fam, self.data_, prior, self.alpha, self.alpha_prior)
 
 # %% ../nbs/19_estimators.ipynb #f1a148f2
 class _MixturePredictions(_MixtureFit):
@@ -930,7 +938,8 @@ class DPMixture(_MixturePredictions):
     likelihood : str
         What a row of X is, given its component: "categorical" (one symbol 0, 1, ...), "multinomial" (counts), or real numbers that are "normal"
         with unknown mean and covariance matrix (the same as "normal_inverse_wishart"), with unknown mean and variances
-        ("normal_inverse_gamma") or with unknown mean ("normal_known_variance"); or counts of events that are "poisson".
+        ("normal_inverse_gamma") or with unknown mean ("normal_known_variance"); or counts of events that are "poisson"; or the name
+        of a likelihood of your own, given to `hdp_nb.likelihood.register`.
     alpha : float > 0
         Concentration: where it begins, or for good if its prior is None. Larger values give more clusters.
     alpha_prior : (shape, rate) or None
@@ -940,7 +949,7 @@ class DPMixture(_MixturePredictions):
     n_symbols : int or None
         How many symbols there are, for "categorical"; None is the largest in X plus one.
     prior : dict or None
-        Hyperparameters of the normal families and of "poisson", by the names that `make_prior` of the likelihood has; those not given are set from X.
+        Hyperparameters of all other likelihoods, by the names that `make_prior` of the likelihood has; those not given are set from X.
     split_merge : int
         Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
     split_merge_until : int or None
@@ -1303,8 +1312,8 @@ class _VariationalTopics(_TopicModel):
 
     def _priors(self):
         "Check the concentrations; the priors of alpha and gamma."
-        _check_int("n_topics", self.n_topics, 1)
-        _check_positive(gamma=self.gamma, alpha=self.alpha, eta=self.eta)
+        check_int("n_topics", self.n_topics, 1)
+        check_positive(gamma=self.gamma, alpha=self.alpha, eta=self.eta)
         if not self.learn_concentrations:
             return None, None
         pairs = check_gamma_prior("alpha_prior", self.alpha_prior), check_gamma_prior("gamma_prior", self.gamma_prior)
@@ -1468,8 +1477,8 @@ class VariationalHDP(_VariationalTopics):
             A bad argument or bad counts, named in the message.
         """
         alpha_prior, gamma_prior = self._priors()
-        _check_int("max_iter", self.max_iter, 1)
-        _check_number("tol", self.tol, 0, above=False)
+        check_int("max_iter", self.max_iter, 1)
+        check_number("tol", self.tol, 0, above=False)
         corpus = self._corpus(X, reset=True)
         state = first_state(as_rng(self.random_state), corpus.n_words, self.n_topics, self.alpha, self.gamma, self.eta)
         with tqdm(total=self.max_iter, unit="pass", disable=not self.verbose) as bar:
@@ -1500,11 +1509,11 @@ class _Minibatches(_VariationalTopics):
         "The arguments, checked."
         alpha_prior, gamma_prior = self._priors()
         for name in ("batch_size", "n_passes"):
-            _check_int(name, getattr(self, name), 1)
+            check_int(name, getattr(self, name), 1)
         for name, low, high in (("tau", 0, math.inf), ("kappa", 0.5, 1)):
-            _check_number(name, getattr(self, name), low, high, above=False)
+            check_number(name, getattr(self, name), low, high, above=False)
         if self.n_docs is not None:
-            _check_int("n_docs", self.n_docs, 1)
+            check_int("n_docs", self.n_docs, 1)
         return OnlineOptions(float(self.tau), float(self.kappa), alpha_prior, gamma_prior, bool(self.learn_eta), n_jobs=self.n_jobs,
                              split_merge=bool(self.split_merge))
 
@@ -1698,7 +1707,7 @@ class _StateFit(_Sampled):
         emission, hyper = hmm_emission(self.emission), self._hyper()
         prior, sequences = check_sequences(X, lengths, self.emission, None, **hyper)
         init, back = np.asarray(self.init) if np.ndim(self.init) else self.init, None
-        _check_positive(gamma_group=self.gamma_group)
+        check_positive(gamma_group=self.gamma_group)
         self.groups_, first, kind, options = None, (), HMMSampler, {}
         if groups is not None:
             self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
@@ -1708,7 +1717,7 @@ class _StateFit(_Sampled):
             first, kind = (np.searchsorted(np.sort(group), np.arange(len(self.groups_) + 1)),), GroupedHMMSampler
             options = {"gamma_group": self.gamma_group, "gamma_group_prior": self.gamma_group_prior}
         sampler = kind(emission, prior, sequences, *first, self.sampler, self.alpha, self.gamma, self.kappa, self.alpha_prior, self.gamma_prior, self.kappa_prior,
-                       self.eta_prior if self.emission == "categorical" else None, init, _check_int("max_states", self.max_states, 1), **options)
+                       self.eta_prior if "eta" in emission.learned else None, init, self.max_states, **options)
         self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
         in_order = callback if callback is None or back is None else lambda sweep, state: callback(sweep, state._replace(z=state.z[back]))
         chains, best = self._run(sampler, in_order, checkpoint)
@@ -1719,16 +1728,20 @@ class _StateFit(_Sampled):
 
     def _hyper(self):
         "What `check_sequences` needs to make the prior of the emissions."
+        hyper = _hyperparameters(self, find_likelihood(self.emission, "emission"), "emission")
         if self.emission == "categorical":
-            if self.prior is not None:
-                raise ValueError(f"prior must be None where emission is 'categorical', whose prior is eta; got {self.prior!r}")
-            _check_positive(eta=self.eta)
+            check_positive(eta=self.eta)
             return {"n_symbols": self.n_symbols, "eta": self.eta}
-        fam = likelihoods["normal_inverse_wishart" if self.emission == "normal" else self.emission]
-        names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
-        if not isinstance(self.prior, dict | None) or not set(self.prior or ()) <= set(names):
-            raise ValueError(f"prior must be None or a dict of some of {', '.join(names)}, got {self.prior!r}")
-        return self.prior or {}
+        return hyper
+
+    @classmethod
+    def _restore(cls, meta, arrays):
+        "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
+        names = hmm_emission(meta["params"]["emission"]).kept
+        named = lambda key: re.sub(r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key)
+        if "arrays" in meta:
+            meta = meta | {"arrays": [named(key) for key in meta["arrays"]]}
+        return super()._restore(meta, {named(key): a for key, a in arrays.items()})
 
     def _show(self, emission, prior, counts, z):
         "Transitions and parameters of one sample; z are the states of the fit in the same sample."
@@ -1738,7 +1751,7 @@ class _StateFit(_Sampled):
         by_weight = np.append(self.order_, self.n_states_)
         weights = counts.beta[..., by_weight]
         self.weights_, self.group_weights_ = (weights, None) if self.groups_ is None else (weights[0], weights[1:])
-        chains = [mean_chain(counts)] if self.groups_ is None else [mean_chain(in_group(counts, g)) for g in range(len(self.groups_))]
+        chains = [mean_transitions(counts)] if self.groups_ is None else [mean_transitions(in_group(counts, g)) for g in range(len(self.groups_))]
         startprob, transmat = (a[0] if self.groups_ is None else np.array(a) for a in zip(*chains))
         self.startprob_, self.transmat_ = startprob[..., self.order_], transmat[..., self.order_[:, None], self.order_]
         self.emissions_ = {name: a[self.order_] for name, a in mean_emissions(emission, prior, counts).items()}
@@ -1752,8 +1765,7 @@ class _StatePredictions(_StateFit):
         "The emission, its prior, the number of steps; and of each group (numbers of its sequences, its steps, its Sequences, its samples)."
         check_is_fitted(self)
         emission = hmm_emission(self.emission)
-        kind = SymbolPrior if self.emission == "categorical" else type(likelihoods[emission.name].make_prior())
-        prior = kind(**{name: a if a.ndim else a.item() for name, a in self.prior_.items()})
+        prior = emission.prior_type(**{name: a if a.ndim else a.item() for name, a in self.prior_.items()})
         sequences = check_sequences(X, lengths, self.emission, prior)[1]
         n = len(sequences.offsets) - 1
         if (groups is None) != (self.groups_ is None):
@@ -1839,7 +1851,8 @@ class _StatePredictions(_StateFit):
         if group not in labels:
             raise ValueError(f"group must be one of {', '.join(map(repr, labels))}, got {group!r}")
         g = () if group is None else labels.index(group)
-        return sample_chain(as_rng(random_state), self.startprob_[g], self.transmat_[g], self.emissions_, _check_int("n_samples", n_samples, 1))
+        return sample_sequence(as_rng(random_state), self.startprob_[g], self.transmat_[g], hmm_emission(self.emission), self.emissions_,
+                               check_int("n_samples", n_samples, 1))
 
 # %% ../nbs/19_estimators.ipynb #9510f746
 class HDPHMM(_StatePredictions):
@@ -1853,11 +1866,13 @@ class HDPHMM(_StatePredictions):
         One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences, with at most `max_states` states, which
         needs the fewest sweeps where states last long (with `kappa_prior`, direct assignment gets there in some thousands).
     emission : "categorical", "normal", "poisson" or the name of a likelihood
-        What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance matrix; counts of events.
+        What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance matrix; counts of events; or what
+        another likelihood says, one of your own, given to `hdp_nb.likelihood.register`, among them. "beam" and "weak_limit" need one with
+        explicit parameters.
     gamma, alpha : float > 0
         Concentration of the global weights of the states, and of the rows of the transition matrix: where they begin, or for good if their prior is None.
     eta : float > 0
-        Dirichlet parameter of the symbols of a state, for "categorical".
+        Dirichlet parameter of the symbols of a state, for "categorical" (and "multinomial").
     gamma_prior, alpha_prior, eta_prior : (shape, rate) or None
         Gamma priors; None holds the parameter fixed.
     n_symbols : int or None
@@ -1871,7 +1886,7 @@ class HDPHMM(_StatePredictions):
     prior : dict or None
         Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood has; those not given are set from X.
     max_states : int
-        Of the weak limit.
+        How many states the weak limit has.
     n_iter : int
         Sweeps.
     burn_in : int or None

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .corpus import as_corpus, as_rng, _check_int, _check_positive
+from .corpus import as_corpus, as_rng, check_int, check_positive
 from .franchise import _pad, pick
 
 # %% ../nbs/20_evaluate.ipynb #1d72dd52
@@ -69,7 +69,7 @@ class Unigram(BaseEstimator):
 
     def fit(self, X, y=None):
         "Count the words of `X`, a Corpus or counts of shape (n_docs, n_words)."
-        _check_positive(eta=self.eta)
+        check_positive(eta=self.eta)
         counts = as_corpus(X).word_counts() + self.eta
         self.probabilities_ = counts/counts.sum()
         self.n_features_in_ = len(counts)
@@ -169,7 +169,7 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     ----------
     model : fitted estimator with `posterior_topics(X)`
         Topics, and the weights of every document or of all; or with `score_samples(X)`, where it knows the log probability of a document without estimating it.
-        Every topic model of the package has one or the other. The topics are posterior means: of every kept sample, or of the one variational posterior.
+        Every topic model of the package has one or the other.
     X : Corpus, or counts of shape (n_docs, n_words)
         Documents that the model was not fitted to.
     n_particles : int
@@ -184,13 +184,11 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     Returns
     -------
     float, or float array of shape (n_docs,)
-        Natural logarithms. Larger is better. An empty document has probability 1.
+        Natural logarithms. Larger is better.
     """
-    if not (hasattr(model, "score_samples") or hasattr(model, "posterior_topics")):
-        raise ValueError(f"model must be a fitted topic model, with posterior_topics or score_samples, got {model!r}")
-    n_particles = _check_int("n_particles", n_particles, 1)
+    n_particles = check_int("n_particles", n_particles, 1)
     rng, corpus = as_rng(random_state), as_corpus(X, getattr(model, "vocabulary_", None))
-    n_moves = corpus.n_tokens if n_moves is None else _check_int("n_moves", n_moves, 0)
+    n_moves = corpus.n_tokens if n_moves is None else check_int("n_moves", n_moves, 0)
     if hasattr(model, "score_samples"):
         log_p = model.score_samples(corpus)
         return log_p if by_document else float(log_p.sum()/corpus.n_tokens)
@@ -248,7 +246,7 @@ def coherence_npmi(topics, X, n_words=10):
     Coherence
         `topics`, float array of shape (n_topics,), each between -1 and 1, in the order of the topics; and `mean`.
     """
-    n_words, corpus = _check_int("n_words", n_words, 2), as_corpus(X)
+    n_words, corpus = check_int("n_words", n_words, 2), as_corpus(X)
     topics = _word_ids(topics, corpus, n_words)
     used = np.unique(np.concatenate(topics))
     used = used[used >= 0]

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .corpus import _check_int, _check_vocab, _open_lines, _plural, _reading, as_corpus, atomic_write
+from .corpus import check_int, check_vocab, _open_lines, _plural, _reading, as_corpus, atomic_write
 
 # %% ../nbs/26_exchange.ipynb #6294d25e
 class Topics:
@@ -45,7 +45,7 @@ class Topics:
         self.components_ = _proportions("components", components, 2)
         self.n_topics_, n_words = self.components_.shape
         self.topic_shares_ = _proportions("shares", np.ones(self.n_topics_) if shares is None else shares, 1)
-        self.vocabulary_ = None if vocabulary is None else _check_vocab(vocabulary)
+        self.vocabulary_ = None if vocabulary is None else check_vocab(vocabulary)
         if len(self.topic_shares_) != self.n_topics_:
             raise ValueError(f"shares must be one number for each of the {self.n_topics_} topics, got {len(self.topic_shares_)}")
         if vocabulary is not None and len(self.vocabulary_) != n_words:
@@ -57,7 +57,7 @@ class Topics:
     def top_words(self, n=10):
         "The `n` most probable words of every topic, a list of lists of str; word ids as strings where there is no vocabulary."
         words = self.vocabulary_ or [str(v) for v in range(self.components_.shape[1])]
-        return [[words[v] for v in np.argsort(-row, kind="stable")[:_check_int("n", n, 1)]] for row in self.components_]
+        return [[words[v] for v in np.argsort(-row, kind="stable")[:check_int("n", n, 1)]] for row in self.components_]
 
 def _proportions(name, value, n_axes):
     "An array of numbers of at least 0, its rows made to sum to 1."

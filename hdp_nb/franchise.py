@@ -16,8 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_array
 
-from .chain import with_attributes
-from .corpus import as_corpus, _check_int, _check_positive
+from .corpus import as_corpus, check_positive
 from .dp import _log_eppf, check_gamma_prior, resample_concentration
 from .special import antoniak, log_rising
 
@@ -586,10 +585,10 @@ class FranchiseSampler:
     def __init__(self, corpus, eta=0.5, alpha=1.0, gamma=1.0, alpha_prior=(1, 1), gamma_prior=(1, 1), init="sequential",
                  eta_prior=None, alpha_per_document=False):
         self.corpus = as_corpus(corpus)
-        _check_positive(eta=eta, alpha=alpha, gamma=gamma)
+        check_positive(eta=eta, alpha=alpha, gamma=gamma)
         if eta < 1e-6:          # a block multiplies up to 32 factors as small as eta before it takes a logarithm
             raise ValueError(f"eta must be at least 1e-6, got {eta!r}")
-        self.alpha, self.gamma, self.eta, self.begin = float(alpha), float(gamma), float(eta), init
+        self.alpha, self.gamma, self.eta, self.start = float(alpha), float(gamma), float(eta), init
         if alpha_per_document:
             self.alpha = np.full(self.corpus.n_docs, self.alpha)
         self.prior = FranchisePrior(*check_gamma_prior("alpha_prior", alpha_prior), *check_gamma_prior("gamma_prior", gamma_prior),
@@ -607,31 +606,12 @@ class FranchiseSampler:
 
     def init(self, rng):
         "The first state."
-        if isinstance(self.begin, tuple):
-            return self._held(self.begin.seated(rng, self.corpus.offsets))
-        if not isinstance(self.begin, str):
-            z = _check_topics("init", self.begin, self.corpus) if isinstance(self.begin, np.ndarray) else rng.integers(self.begin, size=self.corpus.n_tokens)
+        if isinstance(self.start, tuple):
+            return self._held(self.start.seated(rng, self.corpus.offsets))
+        if not isinstance(self.start, str):
+            z = _check_topics("init", self.start, self.corpus) if isinstance(self.start, np.ndarray) else rng.integers(self.start, size=self.corpus.n_tokens)
             return seat_by_topic(self.corpus, z, *self._hyperparameters())
         return self._sweep(rng, unseated(self.corpus, *self._hyperparameters()), serve=False)
-
-    def start(self, k: int) -> "FranchiseSampler":
-        """Return a sampler of the same posterior whose chains begin with `k` topics.
-
-        Parameters
-        ----------
-        k : int
-            At least 1. Each token begins in one of `k` topics at random, as with `init=k`.
-
-        Returns
-        -------
-        FranchiseSampler
-
-        Raises
-        ------
-        ValueError
-            `k` is not a whole number of at least 1.
-        """
-        return with_attributes(self, begin=_check_int("k", k, 1))
 
     def _held(self, state):
         "`state`, from elsewhere, with the hyperparameters that this sampler holds fixed."

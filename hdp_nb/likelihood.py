@@ -4,90 +4,165 @@
 
 # %% auto #0
 __all__ = ['categorical', 'multinomial', 'normal_known_variance', 'normal_inverse_gamma', 'normal_inverse_wishart', 'poisson',
-           'likelihoods', 'Likelihood', 'grow_stats', 'DirichletPrior', 'CountStats', 'make_dirichlet_prior',
-           'init_counts', 'NormalStats', 'NormalKnownVariancePrior', 'make_known_variance_prior',
-           'NormalInverseGammaPrior', 'make_inverse_gamma_prior', 'NormalInverseWishartPrior',
-           'make_inverse_wishart_prior', 'GammaPrior', 'PoissonStats', 'make_gamma_prior']
+           'likelihoods', 'Likelihood', 'grow_stats', 'check_vector', 'check_reals', 'check_counts', 'DirichletPrior',
+           'CountStats', 'make_dirichlet_prior', 'init_counts', 'NormalStats', 'NormalKnownVariancePrior',
+           'make_known_variance_prior', 'NormalInverseGammaPrior', 'make_inverse_gamma_prior',
+           'NormalInverseWishartPrior', 'make_inverse_wishart_prior', 'GammaPrior', 'PoissonStats', 'make_gamma_prior',
+           'register', 'find_likelihood']
 
 # %% ../nbs/02_likelihood.ipynb #76f17fef
 import math
-from typing import Callable, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import literal_unroll, njit
 from scipy.sparse import issparse
 
-from .corpus import _check_int, _check_number
+from .corpus import check_int, check_number
 from .special import log_rising, sample_log_dirichlet
 
 # %% ../nbs/02_likelihood.ipynb #6600fb26
-class Likelihood(NamedTuple):
-    """A conjugate pair (H, F) with its parameters integrated out: what a sampler needs to know of its data.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Likelihood:
+    """A conjugate pair of a prior and a distribution of observations, its parameters integrated out.
 
-    Components live in slots 0..capacity-1 of a stats NamedTuple of arrays; an observation is row i
-    of `data`.  The functions marked jitted can be called from other numba kernels; close over them
-    one by one (`add = fam.add`), since numba does not know this class.
+    All that a sampler knows of its data. `register` makes one known by its name. All parts are
+    given by keyword.
 
-    Attributes
+    Components live in slots 0..capacity-1 of the statistics, a NamedTuple of arrays whose first
+    axis is the slot; an observation is row i of `data`. Functions marked jitted are called from
+    other numba kernels, which close over them one by one (`add = likelihood.add`), since numba
+    does not know this class.
+
+    Parameters
     ----------
     name : str
+    prior_type : type
+        The NamedTuple of hyperparameters that `make_prior` returns; its fields are numbers or
+        arrays.
     make_prior : (**hyper) -> prior
-        Checks the hyperparameters and packs them into a NamedTuple.
-    default_prior : (X, **hyper) -> prior
-        `make_prior` with what is not given filled in from the data.
+        Checks hyperparameters and packs them; ValueError names one that is wrong. All have
+        defaults, but for what `default_prior` reads off the data.
+    stats_type : type
+        The NamedTuple of statistics that `init_stats` returns; its fields are arrays.
     check_data : (X, prior) -> array
-        The data as the kernels take them, or ValueError.
+        Data as the kernels take them, shape (n,) or (n, D), or ValueError.
     init_stats : (prior, capacity) -> stats
-        Slots for `capacity` components, all empty.
+        Statistics of `capacity` empty components.
     add, remove : jitted (stats, k, data, i)
-        Put observation i into slot k; take it out again.
+        Put observation i into slot k; take it out again. A slot that loses its last observation
+        is exactly empty.
     log_predictive : jitted (prior, stats, k, data, i) -> float
         log p(x_i | the observations in slot k); with an empty slot the prior predictive.
     log_marginal : jitted (prior, stats, k) -> float
         log p(all observations in slot k), 0 for an empty slot.
-    log_block : jitted (prior, stats, k, data, idx) -> float
-        log p(x_i for i in idx, jointly | the observations in slot k).  Leaves the stats as they were.
-    move : jitted (stats, src, dst)
-        Slot dst becomes what slot src was; src becomes empty.
-    clear : jitted (stats, k)
-        Empty slot k.
     expected : (prior, stats, n_components) -> dict of str -> array
-        Posterior means of the parameters of the first components.
-    new_params : (prior, capacity) -> float array with a row per component
-        Room for explicit parameters.
-    draw : jitted (rng, prior, stats, k, params)
-        Fill row k with parameters from their posterior given what is in slot k; with an empty slot, from the prior.
-    log_density : jitted (prior, params, k, data, i) -> float
+        Posterior means of the parameters of the first components, one row each.
+    sample : (rng, parameters, z) -> array
+        An observation for every entry of z, from component z[i] of `parameters`, a dict as
+        `expected` returns it.
+    default_prior : (X, **hyper) -> prior, optional
+        `make_prior` with what is not given filled in from the data; by default nothing is.
+    log_block : jitted (prior, stats, k, data, idx) -> float, optional
+        log p(x_i for i in idx, jointly | the observations in slot k). Leaves the statistics as
+        they were, to the last bit. By default the chain rule, which does so where the statistics
+        are whole numbers; others must give their own.
+    move : jitted (stats, src, dst), optional
+        Slot dst becomes what slot src was; src becomes empty. By default every array's row is
+        copied, then cleared.
+    clear : jitted (stats, k), optional
+        Empty slot k. By default every array's row is set to 0.
+    kept : tuple of str, optional
+        The statistics from which the others can be worked out: what is stored of a sample. By
+        default all.
+    new_params : (prior, capacity) -> float array with a row per component, optional
+        Room for explicit parameters. This and the next three are given together or not at all.
+    draw : jitted (rng, prior, stats, k, params), optional
+        Fill row k with parameters from their posterior given what is in slot k; with an empty
+        slot, from the prior.
+    log_density : jitted (prior, params, k, data, i) -> float, optional
         log f(x_i | parameters in row k).
+    name_params : (prior, params) -> dict of str -> array, optional
+        Rows of explicit parameters under the names that `expected` uses.
+    scalar : bool
+        Whether an observation is a single number, so that data may be flat, shape (n,).
+    sparse : bool
+        Whether `check_data` takes scipy.sparse matrices.
+    examples : tuple of (hyper, X)
+        Hyperparameters and data to go with them, on which the contract's tests run.
+
+    Raises
+    ------
+    TypeError
+        If a required part is missing.
+    ValueError
+        If only some of the four parts that concern explicit parameters are given.
     """
     name: str
+    prior_type: type
+    stats_type: type
     make_prior: Callable
-    default_prior: Callable
     check_data: Callable
     init_stats: Callable
     add: Callable
     remove: Callable
     log_predictive: Callable
     log_marginal: Callable
-    log_block: Callable
-    move: Callable
-    clear: Callable
     expected: Callable
-    new_params: Callable = None
-    draw: Callable = None
-    log_density: Callable = None
+    sample: Callable
+    default_prior: Callable | None = None
+    log_block: Callable | None = None
+    move: Callable | None = None
+    clear: Callable | None = None
+    kept: tuple[str, ...] | None = None
+    new_params: Callable | None = None
+    draw: Callable | None = None
+    log_density: Callable | None = None
+    name_params: Callable | None = None
+    scalar: bool = False
+    sparse: bool = False
+    examples: tuple[tuple[dict, Any], ...] = ()
+
+    def __post_init__(self):
+        explicit = ("new_params", "draw", "log_density", "name_params")
+        missing = [part for part in explicit if getattr(self, part) is None]
+        if 0 < len(missing) < len(explicit):
+            raise ValueError(f"likelihood {self.name!r} must have all of {', '.join(explicit)}, "
+                             f"or none of them; got none for {', '.join(missing)}")
+        defaults = {
+            "default_prior": lambda X, **hyper: self.make_prior(**hyper),
+            "kept": self.stats_type._fields, "move": _move_slot, "clear": _clear_slot,
+            "log_block": _make_chain_block(self.add, self.remove, self.log_predictive)}
+        for part, value in defaults.items():
+            if getattr(self, part) is None:
+                object.__setattr__(self, part, value)
+
+@njit
+def _clear_slot(stats, k):
+    for a in literal_unroll(stats):
+        a[k] = 0
+
+@njit
+def _move_slot(stats, src, dst):
+    if src != dst:
+        for a in literal_unroll(stats):
+            a[dst] = a[src]
+        _clear_slot(stats, src)
 
 # %% ../nbs/02_likelihood.ipynb #cb01a91c
-def grow_stats(fam, prior, stats, capacity):
-    "A copy of `stats` with room for `capacity` components, the new slots empty."
+def grow_stats(fam: Likelihood, prior: NamedTuple, stats: NamedTuple, capacity: int) -> NamedTuple:
+    "A copy of the statistics with room for `capacity` components, the new slots empty."
     bigger = fam.init_stats(prior, capacity)
     for new, old in zip(bigger, stats):
         new[:len(old)] = old
     return bigger
 
 # %% ../nbs/02_likelihood.ipynb #64068822
-def _vector(name, value, size, positive=True):
-    "`value`, a number or `size` of them, as a float array, or ValueError."
+def check_vector(name: str, value, size: int, positive: bool = True) -> np.ndarray:
+    """Check a hyperparameter that is a number or `size` of them: a float array of that size, or a
+    ValueError that names it.
+    """
     try:
         out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (size,)))
     except (ValueError, TypeError):
@@ -97,8 +172,10 @@ def _vector(name, value, size, positive=True):
     return out
 
 # %% ../nbs/02_likelihood.ipynb #35516058
-def _numbers(X):
-    "`X` as a dense float array with at least one row and finite entries, or ValueError."
+def check_reals(X) -> np.ndarray:
+    """Check data that are real numbers: X (which may be sparse) as a dense float array, finite
+    and not empty, or ValueError.
+    """
     try:
         out = np.asarray(X.toarray() if issparse(X) else X, dtype=float)
     except (ValueError, TypeError):
@@ -109,9 +186,11 @@ def _numbers(X):
         raise ValueError("X must be finite, got NaN or infinity")
     return out
 
-def _counts(X):
-    "`X` as whole numbers that are not negative, or ValueError."
-    out = _numbers(X)
+def check_counts(X) -> np.ndarray:
+    """Check data that are counts: X (which may be sparse) as a dense int64 array without negative
+    numbers, or ValueError.
+    """
+    out = check_reals(X)
     if out.min() < 0:
         raise ValueError(f"X must not be negative, got {out.min():g}")
     if (out != np.floor(out)).any():
@@ -144,7 +223,7 @@ def make_dirichlet_prior(n_words, eta=0.5):
     ------
     ValueError
     """
-    eta = _vector("eta", eta, _check_int("n_words", n_words, 1))
+    eta = check_vector("eta", eta, check_int("n_words", n_words, 1))
     return DirichletPrior(eta, float(eta.sum()))
 
 def init_counts(prior, capacity):
@@ -175,8 +254,10 @@ def _count_marginal(prior, stats, k):
     return out
 
 # %% ../nbs/02_likelihood.ipynb #703b5422
-def _make_count_block(add, remove, log_predictive):
-    "The block predictive by the chain rule: add one after the other, then take all out (exact: counts)."
+def _make_chain_block(add, remove, log_predictive):
+    """The block predictive by the chain rule: add one after the other, then take all out (exact
+    for whole numbers).
+    """
     @njit
     def log_block(prior, stats, k, data, idx):
         out = 0.0
@@ -207,7 +288,7 @@ def _expected_words(prior, stats, n_components):
     return {"phi": (n_kv + prior.eta) / (n_k + prior.eta_sum)[:, None]}
 
 def _check_words(X, prior):
-    x = _counts(X)
+    x = check_counts(X)
     if x.ndim == 2 and x.shape[1] == 1:
         x = x[:, 0]
     if x.ndim != 1:
@@ -218,13 +299,23 @@ def _check_words(X, prior):
 
 def _default_word_prior(X, **hyper):
     "Prior for symbols up to the largest in X; see `make_dirichlet_prior` for `hyper`."
-    return make_dirichlet_prior(**{"n_words": int(_counts(X).max()) + 1, **hyper})
+    return make_dirichlet_prior(**{"n_words": int(check_counts(X).max()) + 1, **hyper})
 
 # %% ../nbs/02_likelihood.ipynb #22b194bc
-categorical = Likelihood("categorical", make_dirichlet_prior, _default_word_prior, _check_words, init_counts,
-                         _add_word, _remove_word, _word_predictive, _count_marginal,
-                         _make_count_block(_add_word, _remove_word, _word_predictive),
-                         _move_counts, _clear_counts, _expected_words)
+def _sample_words(rng, parameters, z):
+    phi = parameters["phi"]
+    return np.array([rng.choice(phi.shape[1], p=phi[k]) for k in z])
+
+_WORDS = [0, 3, 1, 1, 4, 2, 0, 1, 3, 3, 0, 1, 4, 1]
+categorical = Likelihood(
+    name="categorical", prior_type=DirichletPrior, stats_type=CountStats,
+    make_prior=make_dirichlet_prior, default_prior=_default_word_prior,
+    check_data=_check_words, init_stats=init_counts, add=_add_word,
+    remove=_remove_word,
+    log_predictive=_word_predictive, log_marginal=_count_marginal, move=_move_counts, clear=_clear_counts,
+    expected=_expected_words, sample=_sample_words, scalar=True,
+    examples=(({"n_words": 5}, _WORDS), ({"n_words": 5, "eta": [0.01, 1, 7, 0.3, 2]}, _WORDS),
+              ({"n_words": 2, "eta": 1e-3}, [0, 0, 0, 1, 0, 0, 0, 0, 1, 0])))
 
 # %% ../nbs/02_likelihood.ipynb #cf5c0cf6
 @njit
@@ -249,23 +340,32 @@ def _row_predictive(prior, stats, k, data, i):
     return out - log_rising(prior.eta_sum + stats.n_k[k], total)
 
 # %% ../nbs/02_likelihood.ipynb #6110b3d4
-def _check_rows(X, prior):
-    x = _counts(X)
+def _check_count_rows(X, prior):
+    x = check_counts(X)
     if x.ndim != 2 or x.shape[1] != len(prior.eta):
         raise ValueError(f"X must have one row of {len(prior.eta)} counts per observation, got shape {x.shape}")
     return x
 
 def _default_row_prior(X, **hyper):
     "Prior for as many words as X has columns; see `make_dirichlet_prior` for `hyper`."
-    X = _counts(X)
+    X = check_counts(X)
     if X.ndim != 2:
         raise ValueError(f"X must have one row of counts per observation, got shape {X.shape}")
     return make_dirichlet_prior(**{"n_words": X.shape[1], **hyper})
 
-multinomial = Likelihood("multinomial", make_dirichlet_prior, _default_row_prior, _check_rows, init_counts,
-                         _add_row, _remove_row, _row_predictive, _count_marginal,
-                         _make_count_block(_add_row, _remove_row, _row_predictive),
-                         _move_counts, _clear_counts, _expected_words)
+def _sample_rows(rng, parameters, z, n_words=1):
+    "Rows of `n_words` words each: how many there are in a row is not part of the model."
+    return rng.multinomial(n_words, parameters["phi"][z])
+
+_ROWS = [[0, 0, 0, 0], [2, 0, 1, 0], [1, 3, 0, 0], [0, 0, 0, 5], [1, 1, 2, 0], [0, 4, 0, 1], [3, 0, 0, 0], [0, 1, 0, 2]]
+multinomial = Likelihood(
+    name="multinomial", prior_type=DirichletPrior, stats_type=CountStats,
+    make_prior=make_dirichlet_prior, default_prior=_default_row_prior,
+    check_data=_check_count_rows, init_stats=init_counts, add=_add_row,
+    remove=_remove_row,
+    log_predictive=_row_predictive, log_marginal=_count_marginal, move=_move_counts, clear=_clear_counts,
+    expected=_expected_words, sample=_sample_rows, sparse=True,
+    examples=(({"n_words": 4}, _ROWS), ({"n_words": 4, "eta": [0.01, 1, 7, 0.3]}, _ROWS)))
 
 # %% ../nbs/02_likelihood.ipynb #b9979160
 class NormalStats(NamedTuple):
@@ -349,8 +449,8 @@ def _make_normal_block(add, log_marginal):
     return log_block
 
 # %% ../nbs/02_likelihood.ipynb #4fbc151e
-def _check_reals(X, prior):
-    x, D = _numbers(X), len(prior.mean)
+def _check_points(X, prior):
+    x, D = check_reals(X), len(prior.mean)
     if x.ndim == 1 and D == 1:
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != D:
@@ -359,10 +459,17 @@ def _check_reals(X, prior):
 
 def _spread(X):
     "Number of columns of X, their means, and their variances (1 where a column is constant)."
-    x = _numbers(X)
+    x = check_reals(X)
     x = x[:, None] if x.ndim == 1 else x
     var = x.var(0)
     return x.shape[1], x.mean(0), np.where(var > 0, var, 1.0)
+
+def _sample_diagonal(rng, parameters, z):
+    return rng.normal(parameters["mean"][z], np.sqrt(parameters["variance"][z]))
+
+_NORMAL_KEPT = ("n", "mean", "ss")
+_POINTS = np.array([[1.4, -2.2, 0.3], [0.2, -1.1, -0.9], [-0.7, -2.9, 1.6], [2.3, -0.4, 0.1], [0.9, -1.8, -1.2],
+                    [-1.6, -3.3, 0.8], [3.1, 0.5, -0.4], [1.0, -2.0, 2.2], [0.4, -1.5, 0.6], [-0.1, -2.6, -0.2]])
 
 # %% ../nbs/02_likelihood.ipynb #356887f3
 class NormalKnownVariancePrior(NamedTuple):
@@ -387,9 +494,9 @@ def make_known_variance_prior(n_dims=1, mean=0.0, mean_var=1.0, var=1.0):
     ------
     ValueError
     """
-    D = _check_int("n_dims", n_dims, 1)
-    return NormalKnownVariancePrior(_vector("mean", mean, D, positive=False), _vector("mean_var", mean_var, D),
-                                    _vector("var", var, D))
+    D = check_int("n_dims", n_dims, 1)
+    return NormalKnownVariancePrior(check_vector("mean", mean, D, positive=False), check_vector("mean_var", mean_var, D),
+                                    check_vector("var", var, D))
 
 # %% ../nbs/02_likelihood.ipynb #85062fdd
 @njit
@@ -435,9 +542,13 @@ def _default_known_variance_prior(X, **hyper):
     return make_known_variance_prior(**{"n_dims": D, "mean": mean, "mean_var": var, **hyper})
 
 normal_known_variance = Likelihood(
-    "normal_known_variance", make_known_variance_prior, _default_known_variance_prior, _check_reals, _init_diagonal,
-    _add_diagonal, _remove_diagonal, _known_variance_predictive, _known_variance_marginal,
-    _make_normal_block(_add_diagonal, _known_variance_marginal), _move_normal, _clear_normal, _expected_known_variance)
+    name="normal_known_variance", prior_type=NormalKnownVariancePrior, stats_type=NormalStats,
+    make_prior=make_known_variance_prior, default_prior=_default_known_variance_prior,
+    check_data=_check_points, init_stats=_init_diagonal, add=_add_diagonal,
+    remove=_remove_diagonal, log_predictive=_known_variance_predictive, log_marginal=_known_variance_marginal,
+    log_block=_make_normal_block(_add_diagonal, _known_variance_marginal), move=_move_normal, clear=_clear_normal,
+    kept=_NORMAL_KEPT, expected=_expected_known_variance, sample=_sample_diagonal,
+    examples=(({}, _POINTS[:, :1]), ({"n_dims": 3, "mean": [1, -2, 0], "mean_var": [9, 0.1, 1], "var": [0.5, 2, 1]}, _POINTS)))
 
 # %% ../nbs/02_likelihood.ipynb #9a35a062
 class NormalInverseGammaPrior(NamedTuple):
@@ -468,9 +579,9 @@ def make_inverse_gamma_prior(n_dims=1, mean=0.0, kappa=0.1, shape=1.5, scale=0.5
     ------
     ValueError
     """
-    D = _check_int("n_dims", n_dims, 1)
-    return NormalInverseGammaPrior(_vector("mean", mean, D, positive=False), _check_number("kappa", kappa),
-                                   _check_number("shape", shape), _vector("scale", scale, D))
+    D = check_int("n_dims", n_dims, 1)
+    return NormalInverseGammaPrior(check_vector("mean", mean, D, positive=False), check_number("kappa", kappa),
+                                   check_number("shape", shape), check_vector("scale", scale, D))
 
 # %% ../nbs/02_likelihood.ipynb #daed78f2
 @njit
@@ -528,9 +639,13 @@ def _default_inverse_gamma_prior(X, **hyper):
     return make_inverse_gamma_prior(**{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.05 * var, **hyper})
 
 normal_inverse_gamma = Likelihood(
-    "normal_inverse_gamma", make_inverse_gamma_prior, _default_inverse_gamma_prior, _check_reals, _init_diagonal,
-    _add_diagonal, _remove_diagonal, _inverse_gamma_predictive, _inverse_gamma_marginal,
-    _make_normal_block(_add_diagonal, _inverse_gamma_marginal), _move_normal, _clear_normal, _expected_inverse_gamma)
+    name="normal_inverse_gamma", prior_type=NormalInverseGammaPrior, stats_type=NormalStats,
+    make_prior=make_inverse_gamma_prior, default_prior=_default_inverse_gamma_prior,
+    check_data=_check_points, init_stats=_init_diagonal, add=_add_diagonal,
+    remove=_remove_diagonal, log_predictive=_inverse_gamma_predictive, log_marginal=_inverse_gamma_marginal,
+    log_block=_make_normal_block(_add_diagonal, _inverse_gamma_marginal), move=_move_normal, clear=_clear_normal,
+    kept=_NORMAL_KEPT, expected=_expected_inverse_gamma, sample=_sample_diagonal,
+    examples=(({}, _POINTS[:, :1]), ({"n_dims": 3, "mean": [1, -2, 0], "kappa": 2, "shape": 0.4, "scale": [0.5, 2, 1]}, _POINTS)))
 
 # %% ../nbs/02_likelihood.ipynb #80097556
 class NormalInverseWishartPrior(NamedTuple):
@@ -564,13 +679,13 @@ def make_inverse_wishart_prior(n_dims=1, mean=0.0, kappa=0.1, dof=None, scale=1.
     ------
     ValueError
     """
-    D = _check_int("n_dims", n_dims, 1)
-    dof = _check_number("dof", D + 2 if dof is None else dof, low=D - 1)
-    scale = _check_number("scale", scale) * np.eye(D) if np.ndim(scale) == 0 else np.array(scale, dtype=float)
+    D = check_int("n_dims", n_dims, 1)
+    dof = check_number("dof", D + 2 if dof is None else dof, low=D - 1)
+    scale = check_number("scale", scale) * np.eye(D) if np.ndim(scale) == 0 else np.array(scale, dtype=float)
     if scale.shape != (D, D) or not np.allclose(scale, scale.T) or not np.linalg.eigvalsh(scale).min() > 0:
         raise ValueError(f"scale must be a positive number or a symmetric positive definite matrix of {D} x {D}, got {scale!r}")
     log_det = np.linalg.slogdet(scale)[1]
-    return NormalInverseWishartPrior(_vector("mean", mean, D, positive=False), _check_number("kappa", kappa), dof,
+    return NormalInverseWishartPrior(check_vector("mean", mean, D, positive=False), check_number("kappa", kappa), dof,
                                      scale, float(log_det))
 
 # %% ../nbs/02_likelihood.ipynb #174d4bfb
@@ -687,10 +802,19 @@ def _default_inverse_wishart_prior(X, **hyper):
     D, mean, var = _spread(X)
     return make_inverse_wishart_prior(**{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.1 * np.diag(var), **hyper})
 
+def _sample_full(rng, parameters, z):
+    mean, covariance = parameters["mean"], parameters["covariance"]
+    return np.array([rng.multivariate_normal(mean[k], covariance[k]) for k in z])
+
 normal_inverse_wishart = Likelihood(
-    "normal_inverse_wishart", make_inverse_wishart_prior, _default_inverse_wishart_prior, _check_reals, _init_full,
-    _add_full, _remove_full, _inverse_wishart_predictive, _inverse_wishart_marginal,
-    _make_normal_block(_add_full, _inverse_wishart_marginal), _move_normal, _clear_normal, _expected_inverse_wishart)
+    name="normal_inverse_wishart", prior_type=NormalInverseWishartPrior, stats_type=NormalStats,
+    make_prior=make_inverse_wishart_prior, default_prior=_default_inverse_wishart_prior,
+    check_data=_check_points, init_stats=_init_full, add=_add_full,
+    remove=_remove_full, log_predictive=_inverse_wishart_predictive, log_marginal=_inverse_wishart_marginal,
+    log_block=_make_normal_block(_add_full, _inverse_wishart_marginal), move=_move_normal, clear=_clear_normal,
+    kept=_NORMAL_KEPT, expected=_expected_inverse_wishart, sample=_sample_full,
+    examples=(({}, _POINTS[:, :1]), ({"n_dims": 3, "mean": [1, -2, 0], "kappa": 2, "dof": 2.1,
+                 "scale": [[2, 0.5, 0], [0.5, 1, -0.2], [0, -0.2, 1.5]]}, _POINTS)))
 
 # %% ../nbs/02_likelihood.ipynb #2d637102
 class GammaPrior(NamedTuple):
@@ -718,8 +842,8 @@ def make_gamma_prior(n_dims=1, shape=1.0, rate=1.0):
     ------
     ValueError
     """
-    D = _check_int("n_dims", n_dims, 1)
-    return GammaPrior(_vector("shape", shape, D), _vector("rate", rate, D))
+    D = check_int("n_dims", n_dims, 1)
+    return GammaPrior(check_vector("shape", shape, D), check_vector("rate", rate, D))
 
 def _init_poisson(prior, capacity):
     return PoissonStats(np.zeros(capacity, np.int64), np.zeros((capacity, len(prior.shape)), np.int64), np.zeros(capacity))
@@ -787,7 +911,7 @@ def _poisson_block(prior, stats, k, data, idx):
 
 # %% ../nbs/02_likelihood.ipynb #ce0ce723
 def _check_events(X, prior):
-    x, D = _counts(X), len(prior.shape)
+    x, D = check_counts(X), len(prior.shape)
     if x.ndim == 1 and D == 1:
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != D:
@@ -796,14 +920,24 @@ def _check_events(X, prior):
 
 def _default_gamma_prior(X, **hyper):
     "Worth one observation at the mean of the data; see `make_gamma_prior` for `hyper`."
-    x = _counts(X)
+    x = check_counts(X)
     mean = x.reshape(len(x), -1).mean(0)
     return make_gamma_prior(**{"n_dims": len(mean), "shape": np.where(mean > 0, mean, 1.0), **hyper})
 
+def _expected_rates(prior, stats, n_components):
+    return {"rate": (prior.shape + stats.total[:n_components]) / (prior.rate + stats.n[:n_components, None])}
+
 poisson = Likelihood(
-    "poisson", make_gamma_prior, _default_gamma_prior, _check_events, _init_poisson, _add_poisson, _remove_poisson, _poisson_predictive,
-    _poisson_marginal, _poisson_block, _move_poisson, _clear_poisson,
-    lambda prior, stats, n: {"rate": (prior.shape + stats.total[:n]) / (prior.rate + stats.n[:n, None])})
+    name="poisson", prior_type=GammaPrior, stats_type=PoissonStats,
+    make_prior=make_gamma_prior, default_prior=_default_gamma_prior,
+    check_data=_check_events, init_stats=_init_poisson, add=_add_poisson,
+    remove=_remove_poisson,
+    log_predictive=_poisson_predictive, log_marginal=_poisson_marginal, log_block=_poisson_block, move=_move_poisson,
+    clear=_clear_poisson, expected=_expected_rates,
+    sample=lambda rng, parameters, z: rng.poisson(parameters["rate"][z]),
+    examples=(({}, [[3], [0], [7], [2], [4], [4], [1], [12], [0], [5]]),
+              ({"n_dims": 3, "shape": [0.3, 2, 9], "rate": [0.1, 1, 4]},
+               [[0, 2, 1], [5, 3, 2], [1, 0, 4], [0, 1, 2], [9, 2, 3], [0, 0, 1], [2, 4, 2], [30, 1, 3]])))
 
 # %% ../nbs/02_likelihood.ipynb #81f20843
 @njit
@@ -906,19 +1040,86 @@ def _full_density(prior, params, k, data, i):
     return out
 
 # %% ../nbs/02_likelihood.ipynb #2f1bb10d
-def _with_params(fam, size, draw, log_density):
-    "The family with explicit parameters, `size(prior)` numbers for each component."
-    return fam._replace(new_params=lambda prior, capacity: np.zeros((capacity, size(prior))), draw=draw, log_density=log_density)
+def _with_params(fam, size, draw, log_density, name_params):
+    "The likelihood with explicit parameters, `size(prior)` numbers for each component."
+    return replace(fam, new_params=lambda prior, capacity: np.zeros((capacity, size(prior))), draw=draw,
+                   log_density=log_density, name_params=name_params)
 
-_two = lambda prior: 2 * len(prior.mean)
-categorical = _with_params(categorical, lambda prior: len(prior.eta), _draw_words, _word_density)
-multinomial = _with_params(multinomial, lambda prior: len(prior.eta), _draw_words, _row_density)
-poisson = _with_params(poisson, lambda prior: len(prior.shape), _draw_rates, _rate_density)
-normal_known_variance = _with_params(normal_known_variance, _two, _draw_mean, _diagonal_density)
-normal_inverse_gamma = _with_params(normal_inverse_gamma, _two, _draw_mean_and_variance, _diagonal_density)
+def _name_diagonal(prior, params):
+    D = len(prior.mean)
+    return {"mean": params[:, :D], "variance": 1.0 / params[:, D:]}
+
+def _name_full(prior, params):
+    D = len(prior.mean)
+    M = params[:, D:D + D * D].reshape(-1, D, D)
+    return {"mean": params[:, :D], "covariance": np.linalg.inv(M.swapaxes(1, 2) @ M)}
+
+_words, _two = lambda prior: len(prior.eta), lambda prior: 2 * len(prior.mean)
+_name_words = lambda prior, params: {"phi": np.exp(params)}
+categorical = _with_params(categorical, _words, _draw_words, _word_density, _name_words)
+multinomial = _with_params(multinomial, _words, _draw_words, _row_density, _name_words)
+poisson = _with_params(poisson, lambda prior: len(prior.shape), _draw_rates, _rate_density,
+                       lambda prior, params: {"rate": params})
+normal_known_variance = _with_params(normal_known_variance, _two, _draw_mean, _diagonal_density, _name_diagonal)
+normal_inverse_gamma = _with_params(normal_inverse_gamma, _two, _draw_mean_and_variance, _diagonal_density,
+                                    _name_diagonal)
 normal_inverse_wishart = _with_params(normal_inverse_wishart, lambda prior: len(prior.mean) * (len(prior.mean) + 1) + 1,
-                                      _draw_mean_and_covariance, _full_density)
+                                      _draw_mean_and_covariance, _full_density, _name_full)
 
 # %% ../nbs/02_likelihood.ipynb #e9dd10a6
-likelihoods = {fam.name: fam for fam in (categorical, multinomial, poisson, normal_known_variance,
-                                         normal_inverse_gamma, normal_inverse_wishart)}
+likelihoods = {}
+_aliases = {"normal": "normal_inverse_wishart"}
+
+def register(likelihood: Likelihood) -> Likelihood:
+    """Make a likelihood known by its name to DPMixture(likelihood=...) and HDPHMM(emission=...).
+
+    A second one of the same name replaces the first, unless that is one of the package's own.
+
+    Parameters
+    ----------
+    likelihood : Likelihood
+
+    Returns
+    -------
+    Likelihood
+        The same, so that `geometric = register(Likelihood(...))` does both.
+
+    Raises
+    ------
+    ValueError
+        If it is no `Likelihood`, or has the name of one of the package's own.
+    """
+    if not isinstance(likelihood, Likelihood):
+        raise ValueError(f"likelihood must be a Likelihood, got {type(likelihood).__name__}")
+    if likelihood.name in _own or likelihood.name in _aliases:
+        raise ValueError("likelihood must have a name other than those of the package's own, "
+                         f"got {likelihood.name!r}")
+    likelihoods[likelihood.name] = likelihood
+    return likelihood
+
+def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
+    """Look a likelihood up by its name; "normal" is "normal_inverse_wishart".
+
+    Parameters
+    ----------
+    name : str
+    argument : str
+        What the user calls it, for the message.
+
+    Raises
+    ------
+    ValueError
+        If none of that name is registered.
+    """
+    full = _aliases.get(name, name) if isinstance(name, str) else None
+    if full not in likelihoods:
+        known = ", ".join(map(repr, [*_aliases, *likelihoods]))
+        raise ValueError(f"{argument} must be one of {known}, or the name of a likelihood given to "
+                         f"hdp_nb.likelihood.register; got {name!r}")
+    return likelihoods[full]
+
+_own = ()
+for _fam in (categorical, multinomial, poisson, normal_known_variance, normal_inverse_gamma,
+             normal_inverse_wishart):
+    register(_fam)
+_own = tuple(likelihoods)

@@ -17,8 +17,7 @@ from numba import njit
 from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
-from .chain import with_attributes
-from .corpus import Corpus, as_corpus, as_rng, _check_int, _check_positive
+from .corpus import Corpus, as_corpus, as_rng, check_int, check_positive
 from .dp import check_gamma_prior
 from .special import log_rising, sample_dirichlet, sample_log_categorical
 
@@ -687,7 +686,7 @@ class NestedSampler:
     def __init__(self, corpus, n_clusters=100, n_topics=30, conc_global=1.0, conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(0.1, 1),
                  eta=0.5, word_selection=True, categories=None, global_topics=True, shared_epsilon=False, p_open=None, n_flips=None, init=None, init_topics=4):
         self.corpus = c = as_corpus(corpus)
-        _check_positive(conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta)
+        check_positive(conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta)
         if eta < 1e-3:
             raise ValueError(f"eta must be at least 0.001, got {eta!r}")
         kind = LOCAL if not global_topics else GLOBAL if word_selection else BOTH
@@ -695,7 +694,7 @@ class NestedSampler:
             raise ValueError(f"corpus must have 2 words or more, to tell global from local ones; got n_features = {c.n_words}")
         if shared_epsilon and kind != BOTH:
             raise ValueError("shared_epsilon takes global topics and no word selection")
-        self.K, self.L = _check_int("n_clusters", n_clusters, 1), _check_int("n_topics", n_topics, 1)
+        self.K, self.L = check_int("n_clusters", n_clusters, 1), check_int("n_topics", n_topics, 1)
         self.names = self.categories = None
         if categories is not None:
             if init is not None:
@@ -703,16 +702,16 @@ class NestedSampler:
             self.names, self.categories = _number_labels("categories", categories, c.n_docs)
             self.K = len(self.names)
         if np.ndim(init):
-            names, self.begin = _number_labels("init", init, c.n_docs)
+            names, self.start = _number_labels("init", init, c.n_docs)
             if len(names) > self.K:
                 raise ValueError(f"init must have n_clusters = {self.K} different labels at most, got {len(names)}")
         else:
-            self.begin = min(math.isqrt(c.n_docs) + 1 if init is None else _check_int("init", init, 1), self.K)
+            self.start = min(math.isqrt(c.n_docs) + 1 if init is None else check_int("init", init, 1), self.K)
         p_open = min(1.0, 4/self.K) if p_open is None else p_open
         if not 0 < p_open <= 1:
             raise ValueError(f"p_open must be above 0 and at most 1, got {p_open!r}")
-        n_flips = c.n_words if n_flips is None else _check_int("n_flips", n_flips, 0)
-        self.conc_cluster, self.init_topics = float(conc_cluster), min(_check_int("init_topics", init_topics, 1), self.L)
+        n_flips = c.n_words if n_flips is None else check_int("n_flips", n_flips, 0)
+        self.conc_cluster, self.init_topics = float(conc_cluster), min(check_int("init_topics", init_topics, 1), self.L)
         self.prior = NestedPrior(float(conc_global), float(conc_local), float(eta), *check_gamma_prior("conc_cluster_prior", conc_cluster_prior),
                                  float(p_open), kind, categories is None, bool(shared_epsilon), n_flips)
         self.data = nested_data(c)
@@ -731,36 +730,13 @@ class NestedSampler:
         "The first state."
         corpus, kind, V, X = self.corpus, self.prior.kind, self.corpus.n_words, self.corpus.to_matrix()
         q = _start_sides(rng, X) if kind == GLOBAL else np.full(V, kind)
-        c = self.begin if self.categories is None else self.categories
+        c = self.start if self.categories is None else self.categories
         if np.ndim(c) == 0:
             c = _nearest_seeds(rng, X.multiply(q != GLOBAL).tocsr(), c)
         sides = q[corpus.x]
         local = np.where(sides == BOTH, rng.integers(2, size=corpus.n_tokens), 1 - sides)
         z = rng.integers(self.init_topics, size=corpus.n_tokens) + local*self.L*(c[self.data.doc] + 1)
         return NestedState(z, c.astype(np.int64), q, np.array(0.5), np.array(self.conc_cluster), np.array(0))
-
-    def start(self, k: int) -> "NestedSampler":
-        """Return a sampler of the same posterior whose chains begin with `k` clusters.
-
-        Parameters
-        ----------
-        k : int
-            1 to `n_clusters`. Each document begins in the cluster of the most similar of `k`
-            documents that are drawn at random, as with `init=k`.
-
-        Returns
-        -------
-        NestedSampler
-
-        Raises
-        ------
-        ValueError
-            `k` is not a whole number from 1 to `n_clusters`, or `categories` are known.
-        """
-        if self.categories is not None:
-            raise ValueError(f"k: the {self.K} clusters of this sampler are known categories, so there is "
-                             f"no other number of them to begin with; got {k!r}")
-        return with_attributes(self, begin=_check_int("k", k, 1, self.K))
 
     def sweep(self, rng, state):
         "One sweep over documents, tokens and words; (state, info for the trace)."
@@ -874,7 +850,7 @@ def make_nested(n_docs=120, doc_len=50, n_words=60, n_global=30, n_clusters=4, n
     theta : float array, shape (n_clusters + 1, n_topics, n_words)
         Topics; the first are the global ones.
     """
-    _check_positive(eta=eta)
+    check_positive(eta=eta)
     rng = as_rng(random_state)
     theta = np.zeros((n_clusters + 1, n_topics, n_words))
     theta[0, :, :n_global] = rng.dirichlet(np.full(n_global, eta), size=n_topics)

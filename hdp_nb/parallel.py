@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from scipy.special import gammaincinv
 
-from .chain import _check_int
+from .corpus import check_int
 from .direct import DirectSampler, draw_beta, log_weights
 from .dp import resample_concentration
 from .franchise import _resize, document_alpha, resample_alpha
@@ -439,7 +439,7 @@ class ParallelSampler(DirectSampler):
     """
     def __init__(self, *args, n_threads=1, **more):
         super().__init__(*args, **more)
-        self.n_threads, self.plan, self._works = _check_int("n_threads", n_threads, 1), make_plan(self.corpus), []
+        self.n_threads, self.plan, self._works = check_int("n_threads", n_threads, 1), make_plan(self.corpus), []
 
     def _work(self, capacity):
         "Room for a sweep, used before if possible. Chains in several threads share the list: each takes what it uses out of it."

@@ -12,7 +12,7 @@ from textwrap import fill
 
 import numpy as np
 
-from .corpus import _check_int
+from .corpus import check_int
 
 # %% ../nbs/22_plots.ipynb #b832bd6d
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")    # Okabe & Ito, without the yellow
@@ -112,8 +112,8 @@ def plot_topics(model, vocab=None, n_topics=12, n_words=8, *, shares=None, fig=N
     matplotlib.figure.Figure
     """
     phi = _weights("model", getattr(model, "components_", model), "topics x words")
-    which, shares = _largest(model, shares, _check_int("n_topics", n_topics, 1), len(phi))
-    words, probs = _top(model, phi, vocab, _check_int("n_words", n_words, 1))
+    which, shares = _largest(model, shares, check_int("n_topics", n_topics, 1), len(phi))
+    words, probs = _top(model, phi, vocab, check_int("n_words", n_words, 1))
     n_words = probs.shape[1]
     n_cols = min(4, len(which))
     n_rows = -(-len(which) // n_cols)
@@ -189,7 +189,7 @@ def plot_trace(trace, names=None, burn_in=None, *, fig=None):
     matplotlib.figure.Figure
     """
     burn_in = getattr(trace, "burn_in_", None) if burn_in is None else burn_in
-    burn_in = _check_int("burn_in", burn_in, 1) if burn_in else 0
+    burn_in = check_int("burn_in", burn_in, 1) if burn_in else 0
     names, rows = _traces(trace, names)
     n = rows[0].shape[1]
     fig = _figure(fig, 7.5, 0.7 + 1.4 * len(names))
@@ -267,7 +267,7 @@ def plot_shares(doc_topic, groups, *, weights=None, labels=None, n_topics=12, ki
     labels = _labels(doc_topic, labels, shares.shape[1])
     if kind not in ("panels", "stacked"):
         raise ValueError(f"kind: takes 'panels' or 'stacked', got {kind!r}")
-    n_topics = min(_check_int("n_topics", n_topics, 1), shares.shape[1])
+    n_topics = min(check_int("n_topics", n_topics, 1), shares.shape[1])
     which = np.argsort(-shares.mean(0), kind="stable")[:n_topics]
     draw = _share_panels if kind == "panels" else _share_stack
     return draw(fig, names.astype(str), shares, which, labels)
@@ -335,11 +335,11 @@ def plot_bars_topics(components, side=None, *, n_cols=10, shares=None, fig=None)
     matplotlib.figure.Figure
     """
     phi = _weights("components", getattr(components, "components_", components), "topics x words")
-    side = round(phi.shape[1] ** 0.5) if side is None else _check_int("side", side, 1)
+    side = round(phi.shape[1] ** 0.5) if side is None else check_int("side", side, 1)
     if side * side != phi.shape[1]:
         raise ValueError(f"side: takes the root of the number of words ({phi.shape[1]}), got {side}")
     which, shares = _largest(components, shares, len(phi), len(phi))
-    n_cols = min(_check_int("n_cols", n_cols, 1), len(phi))
+    n_cols = min(check_int("n_cols", n_cols, 1), len(phi))
     n_rows = -(-len(phi) // n_cols)
     title = 0.0 if shares is None else 0.2
     fig = _figure(fig, 0.8 * n_cols, (0.8 + title) * n_rows)

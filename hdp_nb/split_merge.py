@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from .chain import with_attributes
-from .corpus import _check_int
+from .corpus import check_int
 from .direct import HybridState, LDASampler, draw_beta, seat_tables
 from .dp import grow_state
 from .franchise import FranchiseSampler, FranchiseState, _resize, _step, number_dishes
@@ -191,9 +190,9 @@ class SplitMerge:
     "What `DPSplitMerge` and `HDPSplitMerge` share: proposals before every sweep of a sampler, for `hdp_nb.chain.run_chain`."
 
     def __init__(self, base, n_proposals=1, until=None, scans=0):
-        self.base, self.n_proposals = base, _check_int("n_proposals", n_proposals, 1)
-        self.until = None if until is None else _check_int("until", until, 0)
-        self.scans = _check_int("scans", scans, 0)
+        self.base, self.n_proposals = base, check_int("n_proposals", n_proposals, 1)
+        self.until = None if until is None else check_int("until", until, 0)
+        self.scans = check_int("scans", scans, 0)
 
     def params(self):
         "What identifies model and data in a checkpoint."
@@ -210,11 +209,7 @@ class SplitMerge:
             inside = self._propose(rng, inside, tally)
         inside, info = self.base.sweep(rng, inside)
         names = "splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted"
-        return SplitMergeState(inside, np.array(state.n_done + 1)), {**info, **dict(zip(names, tally.tolist()))}
-
-    def start(self, k: int) -> "SplitMerge":
-        "Return the same moves around `base.start(k)`, whose chains begin with `k` components."
-        return with_attributes(self, base=self.base.start(k))
+        return SplitMergeState(inside, state.n_done + np.array(1)), {**info, **dict(zip(names, tally.tolist()))}
 
     def snapshot(self, state):
         "What the sampler inside keeps of its state."

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_array
 
-from .corpus import as_corpus, _check_positive
+from .corpus import as_corpus, check_positive
 from .direct import _LEAST, DirectSampler, count_tables, draw_beta, find_pool
 from .dp import check_gamma_prior, resample_concentration
 from .franchise import TopicCounts, _weigh, log_likelihood, number_topics, pick, resample_alpha, resample_eta
@@ -325,7 +325,7 @@ def _per_level(name, values, n, check):
     return [check(f"{name}[{i}]", value) for i, value in enumerate(values)]
 
 def _positive(name, value):
-    _check_positive(**{name: value})
+    check_positive(**{name: value})
     return float(value)
 
 def _check_groups(groups, n_levels):

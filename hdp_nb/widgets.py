@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .corpus import _check_count, _check_positive, _plural
+from .corpus import check_count, check_positive, _plural
 from .dp import crp
 from .plots import _figure, _tidy
 
@@ -55,7 +55,7 @@ def break_stick(u, alpha):
     ValueError
         If `alpha` is not positive.
     """
-    _check_positive(alpha=alpha)
+    check_positive(alpha=alpha)
     left = np.append(1.0, np.cumprod((1 - np.asarray(u)) ** (1 / alpha)))
     return np.append(-np.diff(left), left[-1])
 
@@ -93,7 +93,7 @@ def draw_sticks(alpha=3.0, n=100, seed=0, fig=None):
     ValueError
         If `alpha` or `n` is not positive.
     """
-    _check_count(n=n)
+    check_count(n=n)
     balls = crp(np.random.default_rng(seed), n, alpha)
     fig = _figure(fig, 9, 3)
     left, right = fig.subplots(1, 2, width_ratios=[2, 1])
@@ -168,7 +168,7 @@ def seat_customers(lengths, alpha=1.5, gamma=2.0, seed=0):
     ValueError
         If a concentration is not positive, or a length negative or no whole number.
     """
-    _check_positive(alpha=alpha, gamma=gamma)
+    check_positive(alpha=alpha, gamma=gamma)
     if not all(isinstance(n, Integral) and n >= 0 for n in lengths):
         raise ValueError(f"lengths must be whole numbers of at least 0, got {lengths!r}")
     arrivals = sorted((i, j) for j, n in enumerate(lengths) for i in range(n))

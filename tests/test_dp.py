@@ -3,6 +3,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import naive_dp
 import numpy as np
@@ -96,7 +97,7 @@ def unnormalised(prior, stats, k, data, i):
 def test_control_broken_family(broken):
     """An observation that is not taken out before it chooses; a predictive without its denominator."""
     _, x, log_marginal = CASES["categorical"]
-    sampler = make_sampler("categorical", fam=likelihood.categorical._replace(**broken))
+    sampler = make_sampler("categorical", fam=replace(likelihood.categorical, **broken))
     assert error(chain(sampler, 5_000)[0], naive_dp.posterior(x, log_marginal)) > 2 * EXACT
 
 

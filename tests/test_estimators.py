@@ -263,14 +263,15 @@ def test_files_of_other_versions(bars, fitted, tmp_path):
     assert again.score(bars) == fitted.score(bars) and np.array_equal(again.trace_["alpha"], fitted.trace_["alpha"]) and again.split_merge_scans == 0
 
     for change, reason in [
-            (lambda m: m.update(format="hdp_nb model 4", program="hdp_nb 9.9"), "format 2 to 3.*got 'hdp_nb model 4', written by hdp_nb 9.9; a newer hdp_nb reads it"),
+            (lambda m: m.update(format="hdp_nb model 5", program="hdp_nb 9.9"), "format 2 to 4.*got 'hdp_nb model 5', written by hdp_nb 9.9; a newer hdp_nb reads it"),
             (lambda m: m.update(format="hdp_nb model 1"), "got 'hdp_nb model 1'"),
             (lambda m: m.update(format="hdp_nb chain 1"), "takes a file that `save` of a model wrote"),
             (lambda m: m.pop("params"), "takes a file that `save` of a model wrote"),
             (lambda m: m["params"].update(telepathy=1), "written by hdp_nb .*: unknown parameters telepathy"),
             (lambda m: m["results"].update(transform="lambda X: X"), "no names of results: 'transform'"),
             (lambda m: m["results"].update(__class__="Corpus"), "no names of results"),
-            (lambda m: m["samples"].update(samples_=7), "not a whole HDP")]:
+            (lambda m: m["samples"].update(samples_=7), "not a whole HDP"),
+            (lambda m: m["samples"].update(samples_=1), "not a whole HDP")]:
         write(change)
         with pytest.raises(ValueError, match=reason) as error:
             HDP.load(path)
