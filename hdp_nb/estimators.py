@@ -163,9 +163,10 @@ class _Sampled(_Saved):
         "Run the chains; sets burn_in_, trace_ and traces_. Returns the chains and the number of the one to show."
         n_iter = _check_int("n_iter", self.n_iter, 1)
         self.burn_in_ = n_iter//2 if self.burn_in is None else _check_int("burn_in", self.burn_in, 0, n_iter - 1)
-        chains = run_chains(sampler, as_rng(self.random_state), self.n_chains, self.n_iter, n_jobs=self.n_jobs, burn_in=self.burn_in_,
-                            thin=self.thin, callback=callback, progress=bool(self.verbose), checkpoint=checkpoint,
-                            checkpoint_every=20)
+        chains = run_chains(sampler, as_rng(self.random_state), self.n_chains, self.n_iter,
+                            n_jobs=self.n_jobs, burn_in=self.burn_in, thin=self.thin, callback=callback,
+                            progress=bool(self.verbose), checkpoint=checkpoint, checkpoint_every=20,
+                            seed=self.random_state)
         chains = [chain for chain in chains if chain.n_done]         # Ctrl-C may come before the first sweep
         if not chains:
             raise KeyboardInterrupt
