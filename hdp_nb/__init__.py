@@ -32,6 +32,7 @@ def _keep_kernels(folder):
 
     numba notices a change of a function's own file, not of the functions that it calls in other files.
     So they lie in a folder named by the content of the whole package.  Kernels made inside of functions are compiled anew.
+    The folder's name and the marker file in it show that it is one of these, should anybody want to clear old ones away.
     """
     import sys
     from hashlib import sha256
@@ -39,8 +40,11 @@ def _keep_kernels(folder):
     from pathlib import Path
 
     content = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
-    folder = os.path.join(os.path.abspath(os.path.expanduser(folder)), content[:16])
+    folder = os.path.join(os.path.abspath(os.path.expanduser(folder)), f"kernels-{content[:16]}")
     os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(marker := os.path.join(folder, "hdp_nb-kernels.txt")):
+        with open(marker, "w", encoding="utf-8") as file:
+            file.write("Kernels compiled by hdp_nb. This folder can be removed at any time.\n")
 
     class Loader(SourceFileLoader):
         def exec_module(self, module):

@@ -13,7 +13,7 @@ import hashlib
 import html
 import json
 import os
-import shutil
+import re
 import sys
 import tempfile
 import threading
@@ -56,6 +56,58 @@ def _key(settings, corpus):
     return digest.hexdigest()[:12]
 
 
+_SWEEPS = ("n_iter", "burn_in")                       # settings that may change when a run goes on
+
+
+def _option(name):
+    "What a setting, or a parameter of the model, is called on the command line."
+    names = {"corpus": "CORPUS", "program": "program", "random_state": "--seed"}
+    return names.get(name, f"--{name.replace('_', '-')}")
+
+
+def _written(value, name):
+    "A setting as the command line has it."
+    if value is None:
+        return "fixed" if name.endswith("_prior") else "none"
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _differences(path, now):
+    "What differs between the settings in the file `path` and those of this run, in words."
+    try:
+        was = json.loads(path.read_text(encoding="utf-8"))
+        names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return "other settings"
+    said = [f"{_option(name)} {_written(was.get(name), name)} (now {_written(now.get(name), name)})"
+            for name in names]
+    return ", ".join(said) or "other documents in CORPUS"
+
+
+def _find_checkpoint(args, part, corpus):
+    """The name of this run's checkpoint in `part`, and the settings that must stay the same.
+
+    A run of other settings that was left there is a ValueError, unless --overwrite gives it up.
+    """
+    settings = _settings(args)
+    same = {"program": f"hdp_nb {__version__}",
+            **{name: value for name, value in settings.items() if name not in _SWEEPS}}
+    name, early = (f"chain-{_key(what, corpus)}" for what in (same, [__version__, settings]))
+    found = {path.name[:18] for path in part.iterdir() if _is_checkpoint(path)}
+    # Versions that wrote no settings had the numbers of sweeps in the digest.
+    unnamed = [other for other in ({early} if early in found else found)
+               if not (part / f"{other}.json").exists()]
+    if name not in found and len(unnamed) == 1:
+        name = unnamed[0]
+    for other in sorted(found - {name}):
+        what = f"an unfinished run with {_differences(part / f'{other}.json', same)}"
+        if not args.overwrite:
+            raise ValueError(f"{part} holds {what}: give the same again to go on with it, "
+                             "--overwrite to give it up, or another --out")
+        _say(args, f"Giving up {what}")
+    return name, same
+
+
 @contextmanager
 def _unfinished(out):
     "The folder in which a run is made, `out`.part. An error that comes before anything is in it leaves nothing behind."
@@ -74,6 +126,27 @@ def _unfinished(out):
         raise
 
 # %% ../nbs/24_cli.ipynb #03b026e0
+_RESULTS = {"model.npz", "summary.json", "topics.json", "documents.json", "topics.csv", "trace.csv",
+            "nodes.csv", "topics.png", "trace.png", "shares.png", "report.html"}
+
+
+def _is_checkpoint(path):
+    return path.is_file() and re.fullmatch(r"chain-[0-9a-f]{12}-\d+\.npz", path.name) is not None
+
+
+def _is_working_file(path):
+    "Whether a run needs this file on its way only: a checkpoint, its settings, half a file."
+    whole = path.with_name(re.sub(r"(\.[0-9a-f]{8})?\.tmp$", "", path.name))
+    settings = re.fullmatch(r"chain-[0-9a-f]{12}\.json", path.name)
+    torn = whole != path and re.fullmatch(r"chain-[0-9a-f]{12}-\d+\.npz|model\.npz", whole.name)
+    return _is_checkpoint(path) or path.is_file() and bool(settings or torn)
+
+
+def _is_ours(path):
+    "Whether a run could have written this file."
+    return path.is_file() and path.name in _RESULTS or _is_working_file(path)
+
+
 def _check_out(out, overwrite):
     "Refuse a folder that must not be replaced."
     if out.name in ("", ".."):
@@ -84,19 +157,32 @@ def _check_out(out, overwrite):
         raise ValueError(f"--out: {out} exists; --overwrite replaces it once the new results are complete")
     if not (out / "summary.json").is_file():
         raise ValueError(f"--overwrite replaces only what hdp_nb fit wrote, and {out} holds no summary.json")
+    try:
+        _read_json(out, "summary.json")
+    except ValueError as error:
+        message = f"--overwrite replaces only what hdp_nb fit wrote, but {error}"
+        raise ValueError(message) from error
+    if others := sorted(path.name for path in out.iterdir() if not _is_ours(path)):
+        more = f" and {_plural(len(others) - 1, 'other')}" if len(others) > 1 else ""
+        raise ValueError(f"--overwrite replaces only what hdp_nb fit wrote, and {out} also holds "
+                         f"{others[0]}{more}")
 
 
-def _finish(part, out):
+def _finish(part, out, overwrite):
     "Give a finished run its name. An older one stands until then."
+    _check_out(out, overwrite)
     if out.exists():
         aside = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
         out.rename(aside / out.name)
         part.rename(out)
-        shutil.rmtree(aside)
+        for path in filter(_is_ours, (aside / out.name).iterdir()):
+            path.unlink()
+        (aside / out.name).rmdir()
+        aside.rmdir()
     else:
         part.rename(out)
-    for checkpoint in out.glob("chain-*"):
-        checkpoint.unlink()
+    for path in filter(_is_working_file, out.iterdir()):
+        path.unlink()
 
 # %% ../nbs/24_cli.ipynb #f1746329
 def _load(args):
@@ -268,12 +354,13 @@ def _read_json(folder, name):
     "A file that `_write_json` wrote."
     try:
         value = json.loads((folder / name).read_text(encoding="utf-8"))
-        if name == "summary.json" and not (isinstance(value, dict) and "program" in value):
+        program = value.get("program") if isinstance(value, dict) else None
+        if name == "summary.json" and not str(program).startswith("hdp_nb "):
             raise ValueError("it says nothing of hdp_nb")
         return value
     except FileNotFoundError:
         raise ValueError(f"DIR takes a folder that hdp_nb fit wrote, but {folder} holds no {name}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{folder / name}: not a whole file of hdp_nb: {error}") from error
 
 # %% ../nbs/24_cli.ipynb #2ab7e13a
@@ -303,6 +390,8 @@ def _settings(args):
 def _fit(args):
     "`hdp_nb fit`"
     begin, out = time.monotonic(), Path(args.out)
+    if out.is_symlink():
+        out = Path(os.path.realpath(out))
     _check_out(out, args.overwrite)
     args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
     corpus = _load(args)
@@ -313,7 +402,7 @@ def _fit(args):
         _say(args, "Scoring, drawing, writing")
         summary = _write(args, part, model, corpus, train, test, rows, level)
         if not summary["interrupted"]:
-            _finish(part, out)
+            _finish(part, out, args.overwrite)
     _print_fit(summary, _topics(model, args.top_words))
     if summary["interrupted"]:
         print(f"Interrupted: these are the results so far, in {out}.part; the same command goes on from here")
@@ -325,25 +414,41 @@ def _fit(args):
 # %% ../nbs/24_cli.ipynb #f4d5dbff
 def _sample(args, train, part, corpus):
     "The model, fitted to `train`, going on from a checkpoint in `part` if there is one of the same run."
-    settings = _settings(args)
-    checkpoint = part / f"chain-{_key([__version__, settings], corpus)}.npz"
-    old = any(part.glob(f"{checkpoint.stem}-*.npz"))
-    note = threading.Timer(1.0, _say, [args, f"Fitting {_plural(train.n_docs, 'document')} of {args.corpus}; the first sweep waits for the compiler"])
+    from hdp_nb.chain import CheckpointError
     model = _estimator(args).set_params(n_jobs=args.n_jobs, random_state=args.seed, verbose=not args.quiet)
+    name, same = _find_checkpoint(args, part, corpus)
+    files, settings = lambda: list(part.glob(f"{name}-*.npz")), part / f"{name}.json"
+    if not (old := files()):
+        _write_json(settings, same)
+    note = threading.Timer(1.0, _say, [args, f"Fitting {_plural(train.n_docs, 'document')} of {args.corpus}; the first sweep waits for the compiler"])
     try:
         old or note.start()
-        model.fit(train, callback=lambda sweep, state: note.cancel(), checkpoint=checkpoint)
+        model.fit(train, callback=lambda sweep, state: note.cancel(),
+                  checkpoint=part / f"{name}.npz")
         return model.set_params(n_jobs=None, verbose=False)           # what makes no difference to the result makes none to the files
-    except ValueError as error:
-        raise ValueError(f"{error}; remove {part} to begin anew") if old else error
+    except CheckpointError as error:
+        options = "|".join([*_MODEL, "random_state"])
+        option = lambda found: f"{_option(found[1])} "
+        problem = re.sub(rf"\b({options})( =|:) ", option, str(error))
+        if not args.overwrite:
+            way_out = "--overwrite begins anew, another --out leaves it as it is"
+            raise ValueError(f"{problem}; {way_out}") from error
+        _say(args, f"Beginning anew: {problem}")
+        for path in (*old, settings):
+            path.unlink(missing_ok=True)
     finally:
         note.cancel()
+        if not files():                               # nothing was begun, so nothing may stay
+            settings.unlink(missing_ok=True)
+    return _sample(args, train, part, corpus)
 
 
 def _write(args, part, model, corpus, train, test, rows, level):
     "Write all results into `part`; returns the summary of them."
     done = [int((row == row).sum()) for row in _traces(model)["n_topics"]]          # an interrupted chain ends in NaN
     topics = _topics(model, args.top_words)
+    for name in _RESULTS:                             # an interrupted run may have had others
+        (part / name).unlink(missing_ok=True)
     _write_tables(part, model, topics)
     _write_json(part / "documents.json", _typical(args, model, train, rows, topics))
     _write_pictures(part, model, train, level)
@@ -636,7 +741,9 @@ def _add_fit(commands):
     p.set_defaults(run=_fit)
     _add_corpus(p)
     p.add_argument("--out", required=True, metavar="DIR", help="folder for the results")
-    p.add_argument("--overwrite", action="store_true", help="replace the results in DIR, once the new ones are complete")
+    p.add_argument("--overwrite", action="store_true",
+                   help="replace the results in DIR, once the new ones are complete, and give up "
+                        "an unfinished run of other settings")
     p.add_argument("--test-size", type=_number, default=0.1, metavar="N", help="documents to hold out for the score, as a number or (0.1, say) as a share of them; 0: none (%(default)s)")
     p.add_argument("--group", metavar="LEVEL", help="draw the shares of the topics by this level of groups (the outermost)")
     p.add_argument("--top-words", type=_count, default=10, metavar="N", help="words to show of a topic (%(default)s)")
@@ -677,7 +784,8 @@ summary.json, topics.json, documents.json (the most typical of each topic), topi
 trace.png, shares.png (where there are groups), nodes.csv (with --levels) and report.html, one page with all of it.
 
 Until everything is complete, the run lives in DIR.part. If it is killed, or stopped by Ctrl-C, the same
-command goes on where it was and gives the same result. Ctrl-C also leaves the results so far there."""
+command goes on where it was and gives the same result, also with a larger --n-iter. Ctrl-C
+also leaves the results so far there."""
 
 _FIT_EXAMPLES = """examples:
   hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200

@@ -9,6 +9,7 @@ __all__ = ['MAX_INT32', 'BUNDLED', 'check_vocab', 'as_rng', 'check_number', 'che
 
 # %% ../nbs/00_corpus.ipynb #e0bca2e1
 import csv
+import errno
 import gzip
 import io
 import itertools
@@ -16,6 +17,7 @@ import json
 import numbers
 import os
 import re
+import secrets
 import zipfile
 from array import array
 from collections import Counter
@@ -665,20 +667,31 @@ def atomic_write(path):
     ----------
     path : str or Path
         Where the file will be. An older file there stays untouched until the new one is whole.
+        A symbolic link stays, and the file that it points to is replaced.
 
     Yields
     ------
     file
-        Open in binary mode. If the block raises, the half-written file is removed and `path` stays as it was. A process
-        killed in the middle leaves it beside `path`, as `path` + ".tmp", which the next write replaces.
+        Open in binary mode. If the block raises, the half-written file is removed and `path`
+        stays as it was. A process killed in the middle leaves it beside the file, under the same
+        name with eight hexadecimal digits and ".tmp" added.
+
+    Raises
+    ------
+    OSError
+        If `path` is a folder or a device, or the file cannot be written.
     """
-    temporary = Path(f"{path}.tmp")
+    target = Path(os.path.realpath(path) if os.path.islink(path) else path)
+    if target.exists() and not target.is_file():
+        raise FileExistsError(errno.EEXIST, "Not a regular file", str(path))
+    # Under a name of its own: two processes may write the same file.
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "wb") as f:
+        with open(temporary, "xb") as f:
             yield f
             f.flush()
             os.fsync(f.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
 

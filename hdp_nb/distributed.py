@@ -569,7 +569,7 @@ def fit(model, corpus, run, client=None, callback=None):
 # %% ../nbs/31_distributed.ipynb #16d9346e
 def _fit_online(model, corpus, run, client, options):
     sampler, rng, n = OnlineShardSampler(model, corpus, run, client), as_rng(model.random_state), model.n_passes*corpus.n_shards
-    chain = run_chain(sampler, rng, n, burn_in=n, **options)
+    chain = run_chain(sampler, rng, n, burn_in=n, seed=model.random_state, **options)
     if not chain.n_done:                         # Ctrl-C came before anything was learned
         raise KeyboardInterrupt
     return model._end(chain.rng, chain.state.base, chain.trace)
@@ -579,7 +579,9 @@ def _fit_sampled(model, corpus, run, client, options):
     model.burn_in_ = n_iter//2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     sampler = ShardSampler(corpus, run, model.eta, model.alpha, model.gamma, model.alpha_prior, model.gamma_prior, model.init, model.eta_prior,
                            model.alpha_per_document, n_threads=effective_n_jobs(model.n_jobs), client=client)
-    chain = run_chain(sampler, as_rng(model.random_state).spawn(1)[0], n_iter, burn_in=model.burn_in_, thin=model.thin, **options)
+    rng = as_rng(model.random_state).spawn(1)[0]
+    chain = run_chain(sampler, rng, n_iter, burn_in=model.burn_in, thin=model.thin,
+                      seed=model.random_state, **options)
     if not chain.n_done:
         raise KeyboardInterrupt
     counts, base = sampler.snapshot(chain.state), chain.state.base

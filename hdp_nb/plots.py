@@ -139,7 +139,7 @@ def _topic_bars(ax, words, probs):
     ax.barh(rows, probs[:len(words)], height=0.84, color=COLORS[0], alpha=0.35)
     for row, word in zip(rows, words):
         text = ax.annotate(word if len(word) <= 20 else word[:19] + "…", (0, row), (3, 0),
-                           textcoords="offset points", va="center", fontsize=8.5)
+                           textcoords="offset points", va="center", fontsize=8.5, parse_math=False)
         text.set_in_layout(False)                        # a long word must not squeeze the bars
     ax.set_yticks([])
     _ticks(ax.xaxis, 3, _percent)
@@ -198,7 +198,7 @@ def plot_trace(trace, names=None, burn_in=None, *, fig=None):
     for panels, name, values in zip(axes, names, rows):
         for ax, first in zip(panels, columns):
             _trace_panel(ax, values, first, burn_in)
-        panels[0].set_ylabel(name.replace("_", " "), fontsize=9)
+        panels[0].set_ylabel(name.replace("_", " "), fontsize=9, parse_math=False)
     for ax, title in zip(axes[0], ("whole run, burn-in shaded" if burn_in else "", "after burn-in")):
         ax.set_title(title, loc="left", fontsize=9, fontweight="bold", pad=14)
     fig.supxlabel("sweep", fontsize=9)
@@ -276,7 +276,8 @@ def plot_shares(doc_topic, groups, *, weights=None, labels=None, n_topics=12, ki
 def _group_ticks(ax, names):
     "The groups' names under the axis; of many groups, only every so many."
     step = -(-len(names) // 14)
-    ax.set_xticks(np.arange(len(names))[::step], names[::step], rotation=90, fontsize=7)
+    ax.set_xticks(np.arange(len(names))[::step], names[::step], rotation=90, fontsize=7,
+                  parse_math=False)
     ax.set_xlim(-0.5, len(names) - 0.5)
 
 
@@ -287,7 +288,7 @@ def _share_panels(fig, names, shares, which, labels):
     axes = fig.subplots(n_rows, n_cols, sharex=True, sharey="row", squeeze=False).ravel()
     for rank, (ax, k) in enumerate(zip(axes, which)):
         ax.bar(np.arange(len(names)), shares[:, k], width=1 if len(names) > 20 else 0.84, color=COLORS[0], alpha=0.8)
-        ax.set_title(fill(labels[k], 30), loc="left", fontsize=8)
+        ax.set_title(fill(labels[k], 30), loc="left", fontsize=8, parse_math=False)
         _ticks(ax.yaxis, 3, _percent)
         _tidy(ax)
         _group_ticks(ax, names)
@@ -310,7 +311,10 @@ def _share_stack(fig, names, shares, which, labels):
         bottom += part
     ax.bar(np.arange(len(names)), rest, bottom=bottom, width=0.9, color="0.5", alpha=0.25, label="other")
     handles, texts = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], texts[::-1], loc="center left", bbox_to_anchor=(1, 0.5), frameon=False, fontsize=8)
+    legend = ax.legend(handles[::-1], texts[::-1], loc="center left", bbox_to_anchor=(1, 0.5),
+                       frameon=False, fontsize=8)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
     ax.set_ylim(0, 1)
     ax.set_yticks([0, 0.5, 1], ["0%", "50%", "100%"])
     _tidy(ax)

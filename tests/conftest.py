@@ -1,5 +1,6 @@
 """What all tests share: the option --slow, draws of hypothesis that repeat, where tools/ is, and a browser."""
 import os
+import re
 import shutil
 import sys
 import time
@@ -10,7 +11,8 @@ import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Half of all the work would be compiling the same kernels in every process again.
-KERNELS = Path(os.environ.setdefault("HDP_NB_CACHE", str(Path(__file__).parent.parent / ".numba_cache")))
+KERNELS = Path(__file__).parent.parent / ".numba_cache"
+os.environ.setdefault("HDP_NB_CACHE", str(KERNELS))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tools"))
 
 # No deadline: the first example pays for numba's compiling.  In CI always the same examples.
@@ -19,12 +21,18 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, data
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
+def is_old_kernels(path):
+    """Whether hdp_nb made this folder for its compiled kernels, and left it alone for a day."""
+    ours = re.fullmatch("kernels-[0-9a-f]{16}", path.name) and not path.is_symlink()
+    marked = ours and (path / "hdp_nb-kernels.txt").is_file()
+    return marked and time.time() - path.stat().st_mtime > 86_400
+
+
 def pytest_configure(config):
-    "Kernels of versions of long ago go."
+    """Kernels of earlier versions go, but never from a cache that the user has named."""
     if not hasattr(config, "workerinput") and KERNELS.is_dir():
-        for version in KERNELS.iterdir():
-            if time.time() - version.stat().st_mtime > 86_400:
-                shutil.rmtree(version, ignore_errors=True)
+        for path in filter(is_old_kernels, KERNELS.iterdir()):
+            shutil.rmtree(path, ignore_errors=True)       # another pytest may be removing it, too
 
 
 def pytest_addoption(parser):

@@ -1,5 +1,6 @@
 """chain: what is kept, resume to the last bit, being killed, being interrupted, threads, bad input."""
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,7 +15,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from hdp_nb.chain import Chain, joint_distribution_test, load_npz, run_chain, run_chains, save_npz
+from hdp_nb.chain import (
+    Chain,
+    CheckpointError,
+    joint_distribution_test,
+    load_npz,
+    run_chain,
+    run_chains,
+    save_npz,
+)
 
 
 class Inner(NamedTuple):
@@ -222,6 +231,85 @@ def test_resume_with_every_bit_generator(tmp_path, kind):
     assert os.listdir(tmp_path) == ["c"]
 
 
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.integers(0, 40), st.integers(0, 40), st.data())
+def test_a_longer_run_is_that_of_a_longer_plan(tmp_path_factory, planned, n_iter, data):
+    "Samples after half of all sweeps are those of one run, or the checkpoint is refused and kept."
+    thin, split = data.draw(st.integers(1, 5)), data.draw(st.integers(0, planned))
+    file = tmp_path_factory.mktemp("longer") / "c.npz"
+    def stop(sweep, state):
+        if sweep + 1 == split: raise KeyboardInterrupt
+    kept = dict(burn_in=None, thin=thin, checkpoint=file)
+    done = run_chain(Walk(), np.random.default_rng(5), planned, callback=stop, **kept).n_done
+    before = file.read_bytes()
+    have, want = (
+        {s for s in range(n // 2, done) if (s - n // 2) % thin == 0} for n in (planned, n_iter)
+    )
+    if done <= n_iter and want <= have:
+        assert_same(
+            run_chain(Walk(), np.random.default_rng(6), n_iter, **kept),
+            run_chain(Walk(), np.random.default_rng(5), n_iter, burn_in=None, thin=thin),
+        )
+        assert_same(
+            run_chain(Walk(), np.random.default_rng(7), n_iter, **kept),
+            run_chain(Walk(), np.random.default_rng(5), n_iter, burn_in=n_iter // 2, thin=thin),
+        )
+    else:
+        with pytest.raises(
+            CheckpointError,
+            match="n_iter: takes at least" if done > n_iter else f"give burn_in = {planned // 2}",
+        ):
+            run_chain(Walk(), np.random.default_rng(6), n_iter, **kept)
+        assert file.read_bytes() == before and os.listdir(file.parent) == ["c.npz"]
+
+
+def test_another_seed_is_refused(tmp_path):
+    "If a seed is named, whether the run is done or not. Without one the run goes on."
+    whole = run_chains(Walk(), np.random.default_rng(0), 2, 9)
+    again = lambda n_iter, seed: run_chains(
+        Walk(), np.random.default_rng(5), 2, n_iter, checkpoint=tmp_path / "c.npz", seed=seed
+    )
+    run_chains(Walk(), np.random.default_rng(0), 2, 6, checkpoint=tmp_path / "c.npz")
+    before = [file.read_bytes() for file in sorted(tmp_path.iterdir())]
+    for n_iter in (6, 9):
+        with pytest.raises(
+            CheckpointError,
+            match=r"c-\d.npz: it was made with random_state = 0, now random_state = 5",
+        ):
+            again(n_iter, 5)
+    assert [file.read_bytes() for file in sorted(tmp_path.iterdir())] == before
+    for seed in (None, np.random.default_rng(5), 0, np.int64(0)):
+        for one, two in zip(again(9, seed), whole, strict=True): assert_same(one, two)
+
+
+def test_two_runs_on_one_checkpoint(tmp_path):
+    "They do the same work, and nothing comes to harm."
+    whole, ends = run_chain(Walk(), np.random.default_rng(0), 300), []
+
+    def go():
+        ends.append(
+            run_chain(
+                Walk(),
+                np.random.default_rng(0),
+                300,
+                checkpoint=tmp_path / "c.npz",
+                checkpoint_every=1,
+            )
+        )
+
+    threads = [threading.Thread(target=go) for _ in range(3)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert len(ends) == 3 and os.listdir(tmp_path) == ["c.npz"]
+    for end in [
+        *ends,
+        run_chain(Walk(), np.random.default_rng(0), 300, checkpoint=tmp_path / "c.npz"),
+    ]:
+        assert_same(end, whole)
+
+
 def test_resume_false_begins_anew(tmp_path):
     file = tmp_path / "c.npz"
     run_chain(Walk(step=9.0), np.random.default_rng(0), 5, checkpoint=file)
@@ -394,9 +482,15 @@ def deadly(f, keep=lambda *a: None):
     code = CHILD + die + "\ngo(sys.argv[1], 40)"
     done = subprocess.run([sys.executable, "-c", "SIZE = 100\n" + code, str(file)], timeout=60)
     assert done.returncode == -signal.SIGKILL
-    assert sorted(os.listdir(tmp_path)) == ["c.npz", "c.npz.tmp"]
+    left, torn = sorted(os.listdir(tmp_path))
+    assert left == "c.npz" and re.fullmatch(r"c\.npz\.[0-9a-f]{8}\.tmp", torn)
     assert finish_and_compare(file, 100) == 10            # the first checkpoint is of 0 sweeps
-    assert os.listdir(tmp_path) == ["c.npz"]              # the torn half is gone too
+    assert sorted(os.listdir(tmp_path)) == [left, torn]   # somebody may still be at it
+    (tmp_path / "c.npz.mine.tmp").touch()
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
+    finish_and_compare(file, 100)
+    assert sorted(os.listdir(tmp_path)) == ["c.npz", "c.npz.mine.tmp"]     # the torn half is gone
 
 
 @posix
@@ -577,10 +671,28 @@ def test_states_per_chain():
 
 # ---------------------------------------------------------------- bad input
 
-@pytest.mark.parametrize("name, value", [
-    ("n_iter", -1), ("n_iter", 2.5), ("n_iter", None), ("n_iter", True), ("n_iter", "9"), ("burn_in", -1), ("burn_in", 11),
-    ("burn_in", 1.0), ("thin", 0), ("thin", np.nan), ("checkpoint_every", 0), ("rng", 3), ("rng", None),
-    ("rng", np.random.RandomState(0)), ("checkpoint", "no/such/folder/c.npz"), ("checkpoint", ".")])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("n_iter", -1),
+        ("n_iter", 2.5),
+        ("n_iter", None),
+        ("n_iter", True),
+        ("n_iter", "9"),
+        ("burn_in", -1),
+        ("burn_in", 11),
+        ("burn_in", 1.0),
+        ("thin", 0),
+        ("thin", np.nan),
+        ("burn_in", "half"),
+        ("checkpoint_every", 0),
+        ("rng", 3),
+        ("rng", None),
+        ("rng", np.random.RandomState(0)),
+        ("checkpoint", "no/such/folder/c.npz"),
+        ("checkpoint", "."),
+    ],
+)
 def test_bad_arguments_are_named(name, value):
     arguments = dict(rng=np.random.default_rng(0), n_iter=10) | {name: value}
     with pytest.raises(ValueError, match=f"^{name}(: takes| must be) .* got "):

@@ -202,6 +202,110 @@ def test_an_existing_folder(run):
     assert run(*FIT[:2], "--out", "new/deep/run", "--n-iter", 2, "--quiet")[0] == 0 and os.listdir("new/deep") == ["run"]
 
 
+def test_overwrite_removes_nothing_that_is_not_its_own(run, monkeypatch):
+    "A summary.json makes no folder ours, nor are all files ours that stand beside it."
+    def refused(says, *more):
+        before = contents()
+        code, out, err = run(*FIT, "--quiet", "--overwrite", *more)
+        assert (code, out, err.count("\n")) == (2, "", 1) and says in err and contents() == before
+    os.mkdir("run")
+    Path("run/thesis.txt").write_text("years of work")
+    for summary in (
+        "{}",
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"program": "other 1.0"}',
+        '{"program": null}',
+        "",
+    ):
+        Path("run/summary.json").write_text(summary)
+        refused(f"run{os.sep}summary.json: not a whole file of hdp_nb")
+    for path in Path("run").iterdir():
+        path.unlink()
+    assert run(*FIT, "--quiet")[0] == 0
+    for name in (
+        "thesis.txt",
+        "chain-of-thought.txt",
+        "model.npz.bak",
+        "chain-letters.npz",
+        "notes.tmp",
+    ):
+        Path("run", name).write_text("years of work")
+        refused(f"--overwrite replaces only what hdp_nb fit wrote, and run also holds {name}\n")
+        Path("run", name).unlink()
+    os.mkdir("run/photos")
+    Path("run/zebra.txt").touch()
+    refused("run also holds photos and 1 other")
+    Path("run/zebra.txt").unlink()
+    os.rmdir("run/photos")
+
+    write = cli._write                                # it comes while the run is under way
+    def late(*arguments):
+        Path("run/thesis.txt").write_text("years of work")
+        return write(*arguments)
+    with monkeypatch.context() as patch:
+        patch.setattr(cli, "_write", late)
+        before = contents("run")
+        assert "run also holds thesis.txt" in run(*FIT, "--quiet", "--overwrite", "--seed", 2)[2]
+        assert contents("run") == before | {"thesis.txt": b"years of work"}
+    Path("run/thesis.txt").rename("thesis.txt")
+    with monkeypatch.context() as patch:              # nothing is lost of the new run either
+        patch.setattr(FranchiseSampler, "sweep", None)
+        assert run(*FIT, "--quiet", "--overwrite", "--seed", 2)[0] == 0
+    assert (
+        sorted(os.listdir()) == ["run", "small.npz", "thesis.txt"]
+        and set(contents("run")) <= cli._RESULTS
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_link_stays_a_link(run):
+    os.makedirs("disk/full")
+    Path("link").symlink_to("disk/full")
+    Path("dangling").symlink_to("disk/new")
+    for link, target in (("link", "disk/full"), ("dangling", "disk/new")):
+        for seed in (0, 1):
+            assert (
+                run(*FIT, "--out", link, "--quiet", "--seed", seed, *["--overwrite"] * seed)[0] == 0
+            )
+            assert (
+                Path(link).is_symlink()
+                and set(contents(target)) <= cli._RESULTS
+                and sorted(os.listdir()) == ["dangling", "disk", "link", "small.npz"]
+            )
+            assert json.loads(Path(target, "summary.json").read_text())["settings"]["seed"] == seed
+    assert "exists; --overwrite" in run(*FIT, "--out", "link", "--quiet")[2] and sorted(
+        os.listdir("disk")
+    ) == ["full", "new"]
+
+
+def test_no_results_of_an_interrupted_run_stay(run):
+    "A tree's nodes, say, when the next run is no tree."
+    os.mkdir("run.part")
+    Path("run.part/nodes.csv").write_text("of another run")
+    Path("run.part/model.npz.0123abcd.tmp").write_text("half of it")
+    Path("run.part/chain-0123456789ab.json").write_text("{")  # killed before its first checkpoint
+    assert run(*FIT, "--quiet")[0] == 0
+    assert "nodes.csv" not in contents("run") and set(contents("run")) <= cli._RESULTS
+
+
+def test_dollars_are_no_formulas(run):
+    "In words, labels and names of groups: the report shows them as they are."
+    small = small_corpus()
+    Corpus(small.x, small.offsets, [f"$x_{v}^$" if v % 2 else f"${v}\\$" for v in range(16)],
+           {"$ide^$": [f"$\\{side}^$" for side in small.groups["age"].tolist()]}).save("small.npz")
+    for more in ([], ["--levels", "$ide^$"]):
+        assert run(*FIT, "--quiet", "--overwrite", *more)[0::2] == (0, "")
+        page = Page(Path("run/report.html").read_text())
+        assert (
+            "$x_1^$" in page.text
+            and "Shares of the topics by $ide^$" in page.text
+            and len(page.links) == 3
+            and page.open == []
+        )
+
+
 def test_a_run_that_fails_late_leaves_the_old_results_and_goes_on(run, monkeypatch):
     assert run(*FIT, "--quiet")[0] == 0
     before = contents("run")
@@ -232,19 +336,141 @@ def test_ctrl_c_before_the_first_sweep(run, monkeypatch):
     assert run(*FIT, "--quiet")[0] == 0 and not Path("run.part").exists()
 
 
-def test_another_run_does_not_take_a_checkpoint_for_its_own(run, monkeypatch):
-    monkeypatch.setattr(cli, "_write", lambda *_: 1 / 0)
-    for more in ([], ["--eta", "0.2"], ["--seed", "7"]):
-        with pytest.raises(ZeroDivisionError):        # a program's own error keeps its traceback
-            run(*FIT, "--quiet", *more)
-    small_corpus()[1:].save("small.npz")              # other data under the same name
-    with pytest.raises(ZeroDivisionError):
-        run(*FIT, "--quiet")
-    small = small_corpus()
-    Corpus(small.x, small.offsets, small.vocab, small.groups | {"age": ["early"] * 60}).save("small.npz")        # other groups
-    with pytest.raises(ZeroDivisionError):
-        run(*FIT, "--quiet")
-    assert len(list(Path("run.part").glob("chain-*-0.npz"))) == 5
+@pytest.fixture
+def break_off(run, monkeypatch):
+    """Begin a run that dies in its last moment, with nothing but its checkpoints left."""
+    def break_off(*arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(cli, "_write", lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):    # a program's own error keeps its traceback
+                run(*arguments)
+    return break_off
+
+
+def test_another_run_does_not_touch_a_checkpoint(run, break_off):
+    "One line says what differs and what to do; with --overwrite both stand until one is finished."
+    break_off(*FIT, "--quiet")
+    small, before = small_corpus(), contents()
+    changes = {
+        ("--eta", "0.2"): "--eta 0.1 (now 0.2)",
+        ("--seed", 7): "--seed 0 (now 7)",
+        ("--thin", 2): "--thin 3 (now 2)",
+        ("--alpha-prior", "fixed"): "--alpha-prior 1.0,1.0 (now fixed)",
+        (
+            "--n-chains",
+            2,
+            "--init",
+            "sequential",
+        ): "--init 100 (now sequential), --n-chains 1 (now 2)",
+        ("--levels", "age,page"): "--sampler crf (now direct), --levels none (now age,page)",
+        ("--min-count", 2): None,
+    }              # an option that is none for this corpus
+    for more, says in changes.items():
+        code, out, err = run(*FIT, "--quiet", *more)
+        assert (code, out, err.count("\n"), contents()) == (2, "", 1, before)
+        assert says is None or err == (
+            f"hdp_nb: error: run.part holds an unfinished run with {says}: give "
+            "the same again to go "
+            "on with it, --overwrite to give it up, or another --out\n"
+        )
+    for other in (
+        small[1:],
+        Corpus(small.x, small.offsets, small.vocab, small.groups | {"age": ["early"] * 60}),
+    ):
+        other.save("small.npz")                       # other data under the same name, other groups
+        code, out, err = run(*FIT, "--quiet")
+        assert (code, err.count("\n")) == (2, 1) and "with other documents in CORPUS: " in err
+        assert contents() == before | {"small.npz": Path("small.npz").read_bytes()}
+    small.save("small.npz")
+    assert "eta must be" in run(*FIT, "--quiet", "--overwrite", "--eta", 0)[2]
+    assert contents() == before                       # a mistake costs nothing
+    break_off(*FIT, "--overwrite", "--eta", "0.2", "--quiet")
+    assert (
+        len(list(Path("run.part").glob("chain-*-0.npz"))) == 2
+        and contents().items() > before.items()
+    )
+    assert "--eta 0.2 (now 0.1)" in run(*FIT, "--quiet")[2]
+    code, out, err = run(*FIT, "--overwrite")
+    assert (
+        code == 0
+        and "Giving up an unfinished run with --eta 0.2 (now 0.1)\n" in err
+        and sorted(os.listdir()) == ["run", "small.npz"]
+    )
+    assert set(contents("run")) <= cli._RESULTS
+
+
+@pytest.mark.parametrize("more", [[], ["--burn-in", 6], ["--n-chains", 2, "--levels", "age"]])
+def test_a_run_can_be_taken_further(run, break_off, monkeypatch, more):
+    "With a burn-in of half the sweeps, too: the files are those of a run that was planned as long."
+    fit = [*FIT, "--quiet", *more]
+    assert run(*fit, "--n-iter", 24, "--out", "whole")[0] == 0
+    sweeps, sweep = [], FranchiseSampler.sweep
+    monkeypatch.setattr(FranchiseSampler, "sweep", lambda *state: sweeps.append(1) or sweep(*state))
+    break_off(*fit)
+    assert (
+        run(*fit, "--n-iter", 24)[::2] == (0, "")
+        and contents("run") == contents("whole")
+        and not Path("run.part").exists()
+    )
+    assert len(sweeps) == (0 if "--levels" in more else 24)
+
+
+def test_a_run_cannot_be_cut_short_or_thinned_otherwise(run, break_off):
+    break_off(*FIT, "--quiet")
+    before = contents()
+    for more, says in [
+        (["--n-iter", 8], "--n-iter takes at least the 12 sweeps"),
+        (["--n-iter", 14], "give --burn-in 6"),
+        (["--burn-in", 5], "--burn-in 6, now --burn-in 5"),
+    ]:
+        code, out, err = run(*FIT, "--quiet", *more)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert says in err and "--overwrite begins anew, another --out leaves it as it is" in err
+        assert contents() == before
+    assert run(*FIT, "--quiet", "--n-iter", 14, "--burn-in", 6)[0] == 0
+    break_off(*FIT, "--quiet", "--overwrite")
+    assert run(*FIT, "--quiet", "--n-iter", 8, "--overwrite")[0] == 0
+    assert (
+        json.loads(Path("run/summary.json").read_text())["sweeps"] == [8]
+        and set(contents("run")) <= cli._RESULTS
+    )
+
+
+def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
+    "The number of sweeps is in their names: found by the same command, tried by any other."
+    assert run(*FIT, "--quiet", "--out", "whole", "--n-iter", 24)[0] == 0
+    def early(n_iter):
+        break_off(*FIT, "--quiet")
+        [settings], [checkpoint] = (
+            Path("run.part").glob("chain-*.json"),
+            Path("run.part").glob("chain-*.npz"),
+        )
+        settings.unlink()
+        args = cli._parser().parse_args([*FIT, "--n-iter", str(n_iter)])
+        args.sampler = "crf"
+        key = cli._key([hdp_nb.__version__, cli._settings(args)], small_corpus())
+        checkpoint.rename(f"run.part/chain-{key}-0.npz")
+
+    for n_iter in (24, 12):                           # as begun, and taken further
+        early(n_iter)
+        before = contents()
+        for more, says in [
+            (["--eta", 0.2], "--eta 0.1, now --eta 0.2"),
+            (["--seed", 1], "now x = "),
+            (["--seed", 1, "--test-size", 0], "now x = "),
+        ]:
+            code, out, err = run(*FIT, "--quiet", *more)
+            assert (code, err.count("\n")) == (2, 1) and says in err and contents() == before
+        assert run(*FIT, "--quiet", "--n-iter", 24)[::2] == (0, "") and contents("run") == contents(
+            "whole"
+        )
+        for path in Path("run").iterdir():
+            path.unlink()
+    early(12)
+    assert (
+        run(*FIT, "--quiet", "--eta", 0.2, "--overwrite")[0] == 0
+        and json.loads(Path("run/summary.json").read_text())["settings"]["eta"] == 0.2
+    )
 
 
 def test_topics(run):
@@ -544,7 +770,10 @@ def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
     summary = json.loads(Path("run.part/summary.json").read_text())
     [sweeps] = summary["sweeps"]
     assert summary["interrupted"] and 0 < sweeps < 130
-    assert f"{sweeps} sweeps of 130, interrupted" in out and "in run.part; the same command goes on" in out
+    assert (
+        f"{cli._plural(sweeps, 'sweep')} of 130, interrupted" in out
+        and "in run.part; the same command goes on" in out
+    )
     assert len(list(csv.DictReader(open("run.part/trace.csv")))) == sweeps
     assert "Unfinished" in Path("run.part/report.html").read_text()
     assert run("topics", "run.part")[0] == 0

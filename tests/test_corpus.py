@@ -2,6 +2,7 @@
 import csv
 import gzip
 import itertools
+import os
 import tracemalloc
 import warnings
 from pathlib import Path
@@ -534,6 +535,40 @@ def test_writing_is_all_or_nothing(tmp_path):
     assert path.read_text() == "new" and [p.name for p in tmp_path.iterdir()] == ["kept"]
     with pytest.raises(FileNotFoundError):
         Corpus.from_docs([[0]]).save(tmp_path / "no" / "folder.npz")
+    for odd in (tmp_path, Path(os.devnull)):
+        with pytest.raises(OSError, match="Not a regular file"):
+            with atomic_write(odd):
+                raise AssertionError
+    assert [p.name for p in tmp_path.iterdir()] == ["kept"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_writing_leaves_links_and_the_files_of_others_alone(tmp_path):
+    (tmp_path / "far").mkdir()
+    for name in ("link", "dangling"):
+        (tmp_path / name).symlink_to(Path("far") / name)
+    (tmp_path / "far" / "link").write_text("old")
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "link.tmp").symlink_to("precious")  # where the temporary file once was
+    with (
+        atomic_write(tmp_path / "link") as one,
+        atomic_write(tmp_path / "link") as two,
+        atomic_write(tmp_path / "dangling") as three,
+    ):
+        one.write(b"one")                    # two writers at the same time; this one is closed last
+        two.write(b"two")
+        three.write(b"three")
+        assert len(list((tmp_path / "far").iterdir())) == 4 and len(list(tmp_path.iterdir())) == 5
+    assert (
+        (tmp_path / "link").is_symlink()
+        and (tmp_path / "dangling").is_symlink()
+        and (tmp_path / "link.tmp").is_symlink()
+    )
+    assert {p.name: p.read_text() for p in (tmp_path / "far").iterdir()} == {
+        "link": "one",
+        "dangling": "three",
+    }
+    assert (tmp_path / "precious").read_text() == "precious"
 
 
 def peak(call):

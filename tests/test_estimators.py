@@ -191,6 +191,26 @@ def test_checkpoint_goes_on(bars, tmp_path):
     assert np.array_equal(resumed.components_, whole.components_)
 
 
+@pytest.mark.parametrize("seed", [0, np.int64(0), None])
+def test_checkpoint_of_a_shorter_run_goes_on_and_that_of_another_seed_does_not(bars, tmp_path, seed):
+    "The burn-in is half of all sweeps, before and after; a seed that nobody has named is any seed."
+    longer = dict(burn_in=None, thin=2, n_chains=2)
+    quick(n_iter=8, random_state=0, **longer).fit(bars, checkpoint=tmp_path/"run.npz")
+    before = [path.read_bytes() for path in sorted(tmp_path.iterdir())]
+    for n_iter in (8, 12):
+        with pytest.raises(ValueError, match="made with random_state = 0, now random_state = 5"):
+            quick(n_iter=n_iter, random_state=5, **longer).fit(bars, checkpoint=tmp_path/"run.npz")
+    with pytest.raises(ValueError, match="give burn_in = 4"):
+        quick(n_iter=10, random_state=seed, **longer).fit(bars, checkpoint=tmp_path/"run.npz")
+    assert before == [path.read_bytes() for path in sorted(tmp_path.iterdir())]
+    resumed = quick(n_iter=12, random_state=seed, **longer).fit(bars, checkpoint=tmp_path/"run.npz")
+    whole = quick(n_iter=12, random_state=0, **longer).fit(bars)
+    assert np.array_equal(resumed.components_, whole.components_) and resumed.burn_in_ == 6
+    assert len(resumed.samples_) == len(whole.samples_) > 4
+    for one, two in zip(resumed.samples_, whole.samples_):
+        assert all(np.array_equal(a, b) for a, b in zip(one, two))
+
+
 def test_interrupted_in_burn_in_keeps_what_is_done(bars):
     def stop(sweep, state):
         raise KeyboardInterrupt

@@ -75,6 +75,52 @@ def test_kernels_are_kept_where_told(tmp_path):
     assert run(sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": ""}, cwd=tmp_path).split() == ["False", "0"]
 
 
+def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
+    "Nothing from a cache that the user has named, from their own only what is marked as kernels."
+    user, own = tmp_path / "user", tmp_path / "repository" / ".numba_cache"
+    (tmp_path / "repository" / "tests").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "repository" / "tests")
+    (tmp_path / "repository" / "tests" / "test_nothing.py").write_text("def test_nothing(): pass\n")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for cache in (user, own):
+        run(sys.executable, "-c", "import hdp_nb", env={**env, "HDP_NB_CACHE": str(cache)})
+    [kernels] = os.listdir(user)
+    assert re.fullmatch("kernels-[0-9a-f]{16}", kernels) and os.listdir(own) == [kernels]
+    foreign = [
+        "precious_old",
+        ".ssh",
+        "0123456789abcdef",
+        "kernels-0123456789abcdef",
+        "kernels-letters",
+    ]
+    for cache in (user, own):
+        for name in foreign:
+            (cache / name).mkdir()
+            (cache / name / "only_copy").write_text("")
+        (cache / "kernels-letters" / "hdp_nb-kernels.txt").write_text("")
+        (cache / "kernels-fedcba9876543210").symlink_to(cache / kernels)
+        shutil.copytree(cache / kernels, cache / "kernels-aaaaaaaaaaaaaaaa")             # of today
+        for name in (*foreign, kernels):
+            os.utime(cache / name, (0, 0))
+    before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
+    for named in (user, own):
+        run(
+            sys.executable,
+            "-m",
+            "pytest",
+            "--collect-only",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            cwd=tmp_path / "repository",
+            env={**env, "HDP_NB_CACHE": str(named), "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        gone = before - {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
+        assert {path.parts[2] for path in gone} == {kernels} and {
+            path.parts[0] for path in gone
+        } == {"repository"}
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
     """hdp_nb from its wheel, which is built from its source archive, in a folder far from the repository."""

@@ -93,6 +93,32 @@ assert "matplotlib.pyplot" not in sys.modules
     assert done.returncode == 0, done.stderr.decode()
 
 
+def test_dollars_are_no_formulas(tmp_path):
+    "Text from the data is drawn as it is; as a formula, each of these is an error or another text."
+    odd = ["$x^$", "$5 or $6", "a\\$b$", "$\\frac$"]
+    every_text = {
+        "words": (plot_topics(PHI, odd), set(odd)),
+        "label": (
+            plot_topics(SimpleNamespace(components_=PHI, top_words=lambda n: [odd[:n]] * 3)),
+            set(odd),
+        ),
+        "panels": (plot_shares(THETA, odd, labels=odd[:3]), set(odd)),
+        "stacked": (plot_shares(THETA, odd, labels=odd[:3], kind="stacked"), set(odd)),
+        "trace": (plot_trace({text: np.r_[1:9] for text in odd}, odd, burn_in=3), set(odd)),
+    }
+    for fig, expected in every_text.values():
+        for name in "a.pdf", "a.svg", "a.png":
+            fig.savefig(tmp_path / name)
+        drawn = [text for text in fig.findobj(Text) if "$" in text.get_text()]
+        assert expected <= {text.get_text() for text in drawn} and not any(
+            text.get_parse_math() for text in drawn if text.get_text() in odd
+        )
+    bad = Figure()
+    bad.text(0, 0, odd[0])                                                # what would happen
+    with pytest.raises(ValueError):
+        bad.savefig(tmp_path / "b.png")
+
+
 # ---------------------------------------------------------------- topics
 
 def test_topics_of_an_array():
