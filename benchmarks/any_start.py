@@ -23,8 +23,8 @@ def cut(name):
 def run(train, test, sampler, start, moves, until, seconds, seed=0):
     "One chain: its marks, and the score of the average."
     import numpy as np
-    from hdp_nb.estimators import _SAMPLERS
-    from hdp_nb.franchise import fold_in, predictive_topics, token_probabilities
+    from hdp_nb.topic_models import _SAMPLERS
+    from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
     from hdp_nb.split_merge import HDPSplitMerge
     observed, heldout = test.split_tokens(0.5, np.random.default_rng(0))
 

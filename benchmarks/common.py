@@ -38,7 +38,8 @@ def here(parser):
 
 def load(name):
     "A corpus, and the true topics if it is synthetic."
-    from hdp_nb.corpus import load_corpus, make_bars
+    from hdp_nb.readers import load_corpus
+    from hdp_nb.synthetic import make_bars
     if name == "bars":
         corpus, truth = make_bars(n_docs=2000, doc_len=250, concentration=2.0, random_state=0)
         return corpus, truth.phi

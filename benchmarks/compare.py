@@ -50,7 +50,7 @@ def gibbs(sampler, moves=0):
 
 def online(split_merge):
     def start(corpus, eta, seed):
-        from hdp_nb.estimators import OnlineHDP
+        from hdp_nb.variational_models import OnlineHDP
         model = OnlineHDP(n_topics=100, split_merge=split_merge, eta=eta, n_docs=corpus.n_docs, batch_size=200, random_state=seed)
 
         def step():
@@ -154,7 +154,7 @@ class Fixed:
 
     def log_predictive(self, observed, heldout, random_state):
         import numpy as np
-        from hdp_nb.franchise import fold_in, token_probabilities
+        from hdp_nb.topics import fold_in, token_probabilities
         pi, p = np.zeros((observed.n_docs, self.weight.size)), np.zeros(heldout.n_tokens)
         fold_in(np.random.default_rng(random_state), observed.x, observed.offsets, self.phi, self.weight, self.n_sweeps, self.burn_in, pi)
         token_probabilities(heldout.x, heldout.offsets, self.phi, pi, p)

@@ -20,9 +20,9 @@ import numpy as np
 import sklearn
 from sklearn.decomposition import LatentDirichletAllocation
 
-from hdp_nb.corpus import load_corpus
-from hdp_nb.estimators import OnlineHDP
-from hdp_nb.variational import distinct_words, e_step, make_batch, topic_factors, topic_statistics
+from hdp_nb.readers import load_corpus
+from hdp_nb.variational_models import OnlineHDP
+from hdp_nb.e_step import distinct_words, e_step, make_batch, topic_factors, topic_statistics
 
 try:
     import gensim

@@ -32,7 +32,8 @@ def letters(T, K=100, V=27):
 def sweeps(method, z, x, n):
     "(states, millions of steps per second)."
     import numpy as np
-    from hdp_nb.hmm import HMMSampler, check_sequences, symbols
+    from hdp_nb.emissions import symbols
+    from hdp_nb.hmm_sampler import HMMSampler, check_sequences
     sampler = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 27, .1), method, 5.0, 5.0, eta_prior=(1, 1), init=z, max_states=100)
     rng, seconds = np.random.default_rng(0), []
     state, _ = sampler.sweep(rng, sampler.init(rng))
@@ -47,7 +48,8 @@ def em(x, n, K=30):
     "Millions of steps per second of an EM iteration, ours and hmmlearn's in turns; and by how much the new transition matrices differ at most."
     import numpy as np
     from hmmlearn.hmm import CategoricalHMM
-    from hdp_nb.hmm import FiniteHMM, check_sequences
+    from hdp_nb.finite_hmm import FiniteHMM
+    from hdp_nb.hmm_sampler import check_sequences
     model = FiniteHMM(K, "ml", n_symbols=27)
     _, sequences = check_sequences(x, None, "categorical", None, 27)
     rng, seconds = np.random.default_rng(0), {"hdp_nb": [], "hmmlearn": []}

@@ -37,7 +37,7 @@ def ours(name):
         import numpy as np
         from hdp_nb.chain import run_chain
         from hdp_nb.corpus import Corpus
-        from hdp_nb.estimators import _SAMPLERS
+        from hdp_nb.topic_models import _SAMPLERS
         corpus = Corpus.from_docs([[0]*N]*J, n_words=1)
         more = (1,) if name == "parallel" else ()                               # threads
         sampler = _SAMPLERS[name](*more, corpus, 0.5, 1.0, 1.0, None, None, 1)

@@ -6,7 +6,7 @@ Writes a corpus in shards to FOLDER/corpus, unless it is there: documents of abo
 20,000 words. Then fits the model to it, one shard in memory at a time, with a checkpoint after every sweep (of the parallel sampler) or shard (of online
 inference): stopped or killed, the same command goes on where it was, and a larger --iter goes on from where it ended. A line for every sweep or shard goes to
 FOLDER/MODEL.csv as well; memory is the largest resident set of the process so far. The score is document completion on 500 documents more, once for every fifth
-line; the first line of output has that of the true topics. In the end everything goes to benchmarks/results/streaming_MODEL.json, which nbs/31_distributed.ipynb shows.
+line; the first line of output has that of the true topics. In the end everything goes to benchmarks/results/streaming_MODEL.json, which nbs/61_distributed.ipynb shows.
 """
 import argparse
 import csv
@@ -20,8 +20,10 @@ import numpy as np
 from numba import njit
 
 from hdp_nb.corpus import Corpus
-from hdp_nb.distributed import ShardedCorpus, fit, write_shards
-from hdp_nb.estimators import HDP, OnlineHDP
+from hdp_nb.distributed import fit
+from hdp_nb.shards import ShardedCorpus, write_shards
+from hdp_nb.topic_models import HDP
+from hdp_nb.variational_models import OnlineHDP
 from hdp_nb.evaluate import document_completion
 from hdp_nb.franchise import FranchiseSampler
 

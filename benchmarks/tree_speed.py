@@ -13,7 +13,7 @@ import time
 import numba
 import numpy as np
 
-from hdp_nb.corpus import load_corpus
+from hdp_nb.readers import load_corpus
 from hdp_nb.direct import DirectSampler
 from hdp_nb.tree import TreeSampler
 

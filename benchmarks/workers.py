@@ -5,7 +5,7 @@
 Shards of a million tokens over 20,000 words, as streaming.py draws them; sweeps begin with the topics of the first one, fitted alone. Workers are processes of a local
 dask cluster on this machine, one thread each. For every way to sweep, from the same start (all draw the same numbers): seconds by the clock, of them those in which documents are swept and
 scored (the tasks); CPU seconds of this process and of the workers; bytes of the jobs that workers read, of the results that come back, of the topics on disk. The quickest sweep of some, after
-one that compiles. Then the same for a longer corpus. Goes to benchmarks/results/workers.json, which nbs/31_distributed.ipynb shows.
+one that compiles. Then the same for a longer corpus. Goes to benchmarks/results/workers.json, which nbs/61_distributed.ipynb shows.
 """
 import argparse
 import tempfile
@@ -68,8 +68,8 @@ def main():
     args = parser.parse_args()
     from distributed import Client, LocalCluster
     from streaming import ETA, LENGTH, DOCS, V, shards
-    from hdp_nb.distributed import write_shards
-    from hdp_nb.estimators import HDP
+    from hdp_nb.shards import write_shards
+    from hdp_nb.topic_models import HDP
     runs = []
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)

@@ -5,12 +5,21 @@ import os
 from importlib import import_module
 
 # What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs nothing.
-_HOME = {"Corpus": "corpus", "load_corpus": "corpus", "make_bars": "corpus", "make_five_topics": "corpus", "make_hdp": "corpus",
+_HOME = {"Corpus": "corpus", "load_corpus": "readers", "make_bars": "synthetic", "make_five_topics": "synthetic", "make_hdp": "synthetic",
          "HDP": "estimators", "LDA": "estimators", "TreeHDP": "estimators", "VariationalHDP": "estimators", "OnlineHDP": "estimators",
          "DPMixture": "estimators", "HNHDP": "estimators", "NestedDP": "estimators", "HDPHMM": "estimators", "load_model": "estimators",
          "document_completion": "evaluate", "left_to_right": "evaluate", "coherence_npmi": "evaluate", "Unigram": "evaluate",
          "Topics": "exchange", "read_topics": "exchange", "write_topics": "exchange", "to_pyldavis": "exchange"}
-_MODULES = ("chain", "corpus", "diagnostics", "direct", "distributed", "dp", "estimators", "evaluate", "exchange", "franchise", "hmm", "lanes", "likelihood", "nested", "online", "parallel", "plots", "special", "split_merge", "tree", "variational", "widgets")
+_MODULES = (
+    "chain", "checks", "corpus", "diagnostics", "direct", "distributed", "dp", "e_step",
+    "emissions", "estimators", "evaluate", "exact", "exchange", "families", "files", "finite_hmm",
+    "franchise", "hmm", "hmm_blocked", "hmm_groups", "hmm_predict", "hmm_sampler", "lda",
+    "likelihood", "mixtures", "model", "nested", "nested_models", "nested_predict",
+    "nested_sampler", "nested_words", "online", "online_moves", "parallel", "plots", "priors",
+    "readers", "report", "results", "sequence_models", "shards", "special", "split_merge",
+    "synthetic", "topic_models", "topics", "tree", "variational", "variational_models",
+    "vector_kernels", "widgets",
+)
 
 __all__ = [*_HOME]
 

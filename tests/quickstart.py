@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, clone
 
 def check_quick_start(title, folder, monkeypatch):
     """Run the section `title` of the notebook in `folder`: it must print what is stored. What it fits must survive pickle, a file and clone."""
-    cells = read(ROOT / "nbs" / "25_quickstart.ipynb").cells
+    cells = read(ROOT / "nbs" / "57_quickstart.ipynb").cells
     first = next(i for i, cell in enumerate(cells) if cell.cell_type == "markdown" and f"## {title}\n" in f"{cell.source}\n")
     monkeypatch.chdir(folder)
     names, ran = {}, 0

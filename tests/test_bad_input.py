@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse as sp
 from hdp_nb import cli
 from hdp_nb.corpus import Corpus
-from hdp_nb.estimators import HDP, DPMixture
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.topic_models import HDP
 
 X = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0], [4, 0, 1], [0, 2, 2]])
 

@@ -15,15 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from hdp_nb.chain import (
-    Chain,
-    CheckpointError,
-    joint_distribution_test,
-    load_npz,
-    run_chain,
-    run_chains,
-    save_npz,
-)
+from hdp_nb.chain import Chain, CheckpointError, joint_distribution_test, run_chain, run_chains
+from hdp_nb.files import load_npz, save_npz
 
 
 class Inner(NamedTuple):

@@ -15,8 +15,9 @@ import hdp_nb
 import numpy as np
 import pytest
 from hdp_nb import cli
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import HDP, TreeHDP
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import HDP, TreeHDP
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
 
@@ -487,10 +488,10 @@ def test_topics(run):
 
 def test_tiny_topics_share_a_line(capsys):
     topics = [{"topic": k, "share": share, "words": [f"w{k}"]} for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])]
-    cli._print_topics(topics)
+    cli.print_topics(topics)
     assert capsys.readouterr().out.splitlines() == ["   0  99.8%  w0", "   1   0.1%  w1",
                                                     "  and 2 with less than 0.1% of the tokens each, 0.1% together"]
-    cli._print_topics(topics[:3])
+    cli.print_topics(topics[:3])
     assert capsys.readouterr().out.splitlines()[2:] == ["  and 1 with 0.06% of the tokens"]
 
 
@@ -665,7 +666,7 @@ def test_convergence_is_told_where_there_is_enough(run, monkeypatch):
         raise ImportError("no ArviZ")
     monkeypatch.setattr(diagnostics, "summary", absent)
     model = HDP.load("run/model.npz")
-    assert cli._convergence(model) is None
+    assert cli.convergence_table(model) is None
 
 
 def test_help_and_version(run):
@@ -771,7 +772,7 @@ def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
     [sweeps] = summary["sweeps"]
     assert summary["interrupted"] and 0 < sweeps < 130
     assert (
-        f"{cli._plural(sweeps, 'sweep')} of 130, interrupted" in out
+        f"{cli.plural(sweeps, 'sweep')} of 130, interrupted" in out
         and "in run.part; the same command goes on" in out
     )
     assert len(list(csv.DictReader(open("run.part/trace.csv")))) == sweeps

@@ -30,8 +30,11 @@ from naive import partitions
 from naive_hmm import Posterior
 
 from hdp_nb.dp import DPMixtureSampler
-from hdp_nb.estimators import HDPHMM, DPMixture, load_model
-from hdp_nb.hmm import HMMSampler, check_sequences, hmm_emission, make_emission, symbols
+from hdp_nb.estimators import load_model
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.sequence_models import HDPHMM
+from hdp_nb.emissions import hmm_emission, make_emission, symbols
+from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.likelihood import (
     Likelihood,
     categorical,

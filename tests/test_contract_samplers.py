@@ -1,4 +1,4 @@
-"""The contract of a sampler (03_chain), held against every sampler of the package.
+"""The contract of a sampler (08_chain), held against every sampler of the package.
 
 A sampler that is not on the list fails the first test.
 """
@@ -14,14 +14,20 @@ import numpy as np
 import pytest
 from hdp_nb.chain import Sampler, run_chain, with_attributes
 from hdp_nb.corpus import Corpus
-from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
-from hdp_nb.distributed import OnlineShardSampler, ShardSampler, ShardedCorpus, write_shards
+from hdp_nb.direct import DirectSampler, HybridSampler
+from hdp_nb.lda import LDASampler
+from hdp_nb.distributed import OnlineShardSampler, ShardSampler
+from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.dp import DPMixtureSampler, dp_state
-from hdp_nb.estimators import HDP, OnlineHDP
+from hdp_nb.topic_models import HDP
+from hdp_nb.variational_models import OnlineHDP
 from hdp_nb.franchise import FranchiseSampler
-from hdp_nb.hmm import GroupedHMMSampler, HMMSampler, check_sequences, hmm_emission
+from hdp_nb.emissions import hmm_emission
+from hdp_nb.hmm_groups import GroupedHMMSampler
+from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.likelihood import likelihoods
-from hdp_nb.nested import BOTH, GLOBAL, LOCAL, NestedSampler
+from hdp_nb.nested import BOTH, GLOBAL, LOCAL
+from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.split_merge import DPSplitMerge, HDPSplitMerge, SplitMerge
 from hdp_nb.tree import TreeSampler

@@ -1,4 +1,4 @@
-"""The contract of a topic model (19_estimators), held against every topic model of the package.
+"""The contract of a topic model (46_estimators), held against every topic model of the package.
 
 Each goes through every score, diagnostic, picture, table and report, or is refused by name.
 """
@@ -13,18 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hdp_nb import cli, diagnostics, estimators, evaluate, exchange, plots
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import (
-    HDP,
-    HNHDP,
-    LDA,
-    NestedDP,
-    OnlineHDP,
-    TopicModel,
-    TreeHDP,
-    VariationalHDP,
-    load_model,
-)
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.estimators import load_model
+from hdp_nb.nested_models import HNHDP, NestedDP
+from hdp_nb.topic_models import HDP, LDA, TopicModel, TreeHDP
+from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
@@ -470,7 +464,7 @@ def report(run, tmp_path):
     assert len(
         json.loads((tmp_path / "topics.json").read_text())
     ) == run.model.n_topics_ and json.loads((tmp_path / "documents.json").read_text())
-    cli._write_report(tmp_path)
+    cli.write_report(tmp_path)
     page = (tmp_path / "report.html").read_text()
     assert page.count("<img") == 3 and "Typical documents" in page and "gamma" in page
     assert np.array_equal(load_model(tmp_path / "model.npz").components_, run.model.components_)

@@ -16,8 +16,11 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.utils import _safe_indexing
 
-from hdp_nb.corpus import (Corpus, as_corpus, as_rng, atomic_write, iter_texts, load_corpus, make_bars, make_five_topics, make_hdp,
-                           read_ldac, read_text, read_uci)
+from hdp_nb.checks import as_rng
+from hdp_nb.corpus import Corpus, as_corpus
+from hdp_nb.files import atomic_write
+from hdp_nb.readers import iter_texts, load_corpus, read_ldac, read_text, read_uci
+from hdp_nb.synthetic import make_bars, make_five_topics, make_hdp
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 id_docs = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=6)

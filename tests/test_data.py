@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hdp_nb
-from hdp_nb.corpus import BUNDLED, _bundled_path, load_corpus
+from hdp_nb.readers import BUNDLED, _bundled_path, load_corpus
 
 README = _bundled_path("sotu").with_name("README.md")
 TABLE = {name: (*(int(n.replace(",", "")) for n in numbers), sha) for name, *numbers, sha in re.findall(

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from hdp_nb.corpus import Corpus, make_bars
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
 from hdp_nb.diagnostics import autocorrelation, ess, match_topics, posterior_similarity, rhat, summary, topic_shares
 from hdp_nb.dp import point_partition
-from hdp_nb.estimators import HDP
+from hdp_nb.topic_models import HDP
 
 
 def correlated(rng, r, M=4, n=20_000):

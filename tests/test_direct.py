@@ -12,12 +12,12 @@ from scipy.special import gammaln, poch
 
 from hdp_nb import direct
 from hdp_nb.chain import joint_distribution_test, run_chain
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.direct import (DirectSampler, DirectState, HybridSampler, HybridState, LDASampler, assign_tokens, count_tables, draw_beta,
-                           find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, seat_tables,
-                           slice_concentration, sweep_direct, sweep_hybrid, sweep_lda, sweep_sparsely)
-from hdp_nb.franchise import (FranchiseSampler, FranchiseState, document_alpha, new_scratch, number_topics, predictive_topics, resample_eta,
-                              resample_hyperparameters, seat_by_topic, unseated)
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.direct import (DirectSampler, DirectState, HybridSampler, HybridState, assign_tokens, count_tables, draw_beta, find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, seat_tables, slice_concentration, sweep_direct, sweep_hybrid, sweep_sparsely)
+from hdp_nb.lda import LDASampler, sweep_lda
+from hdp_nb.franchise import (FranchiseSampler, FranchiseState, new_scratch, resample_hyperparameters, seat_by_topic, unseated)
+from hdp_nb.topics import document_alpha, number_topics, predictive_topics, resample_eta
 from hdp_nb.special import log_antoniak, log_stirling
 from naive import Direct, Posterior, check_prior, log_words, sampled
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
@@ -474,9 +474,9 @@ def test_resample_eta():
         return (p*eta).sum()/p.sum()
     rng, draws = np.random.default_rng(0), [0.5]
     for _ in range(20_000):
-        draws.append(resample_eta(rng, draws[-1], n_vk, n_k, a, b))
+        draws.append(resample_eta(rng, draws[-1], n_vk, n_k, gamma_prior(a, b)))
     assert abs(np.mean(draws)/mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws)/mean(1) - 1)
-    assert resample_eta(rng, 1e-6, n_vk, n_k, 1e-3, 1e12) == 1e-6
+    assert resample_eta(rng, 1e-6, n_vk, n_k, gamma_prior(1e-3, 1e12)) == 1e-6
 
 
 # ---------------------------------------------------------------- LDA

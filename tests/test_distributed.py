@@ -10,10 +10,14 @@ import numpy as np
 import pytest
 
 from hdp_nb import distributed
-from hdp_nb.chain import load_npz, run_chain, save_npz
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.distributed import ShardSampler, ShardedCorpus, fit, topics_of, write_shards
-from hdp_nb.estimators import HDP, LDA, OnlineHDP
+from hdp_nb.chain import run_chain
+from hdp_nb.files import load_npz, save_npz
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.distributed import ShardSampler, fit, topics_of
+from hdp_nb.shards import ShardedCorpus, write_shards
+from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.variational_models import OnlineHDP
 from hdp_nb.parallel import ParallelSampler
 
 CORPUS = Corpus.from_docs([[], *make_bars(n_docs=250, doc_len=40, grid=4, random_state=0)[0], [], [3]], n_words=25)      # five words never occur

@@ -360,7 +360,7 @@ CONCENTRATIONS = [([5, 0, 3, 8], 6, 1.0, 1.0), ([0, 0], 0, 2.0, 3.0), ([], 0, 1.
 @pytest.mark.parametrize("n, n_tables, shape, rate", CONCENTRATIONS)
 def test_concentration_matches_integration(n, n_tables, shape, rate):
     rng, sizes = np.random.default_rng(15), np.array(n, np.int64)
-    assert cdf_gap(lambda c: resample_concentration(rng, c, sizes, n_tables, shape, rate), n, n_tables, shape, rate) < 0.03
+    assert cdf_gap(lambda c: resample_concentration(rng, c, sizes, n_tables, gamma_prior(shape, rate)), n, n_tables, shape, rate) < 0.03
 
 
 @pytest.mark.parametrize("with_s, w_shape", [(False, 1), (True, 0)])
@@ -382,7 +382,7 @@ def test_control_concentration(with_s, w_shape):
 def test_concentration_stays_finite_and_positive(conc, n, n_tables, shape, rate):
     rng = np.random.default_rng(17)
     for _ in range(200):
-        conc = resample_concentration(rng, conc, np.array(n, np.int64), n_tables, shape, rate)
+        conc = resample_concentration(rng, conc, np.array(n, np.int64), n_tables, gamma_prior(shape, rate))
         assert 0 < conc < np.inf
 
 

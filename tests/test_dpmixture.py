@@ -7,7 +7,8 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdp_nb.estimators import HDP, DPMixture
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.topic_models import HDP
 from quickstart import check_quick_start
 
 rng = np.random.default_rng(0)

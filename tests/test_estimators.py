@@ -15,10 +15,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdp_nb.chain import load_npz, run_chain, save_npz
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
-from hdp_nb.estimators import HDP, HNHDP, LDA, DPMixture, OnlineHDP, VariationalHDP, load_model
+from hdp_nb.chain import run_chain
+from hdp_nb.files import load_npz, save_npz
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.direct import DirectSampler, HybridSampler
+from hdp_nb.lda import LDASampler
+from hdp_nb.estimators import load_model
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.nested_models import HNHDP
+from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 from hdp_nb.evaluate import Unigram, document_completion, left_to_right
 from hdp_nb.exchange import to_pyldavis
 from hdp_nb.franchise import FranchiseSampler

@@ -7,10 +7,11 @@ import scipy.sparse as sp
 from scipy.special import poch
 from sklearn.exceptions import NotFittedError
 
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import HDP
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import HDP
 from hdp_nb.evaluate import Unigram, _select, coherence_npmi, document_completion, left_to_right, log_left_to_right, perplexity
-from hdp_nb.franchise import TopicCounts
+from hdp_nb.topics import TopicCounts
 
 
 class Recorder:

@@ -4,8 +4,9 @@ import json
 
 import numpy as np
 import pytest
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import HDP
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import HDP
 from hdp_nb.exchange import Topics, read_topics, to_pyldavis, write_topics
 from sklearn.exceptions import NotFittedError
 

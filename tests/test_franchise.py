@@ -14,10 +14,10 @@ from scipy.special import gammaln, poch
 
 from hdp_nb import franchise
 from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
-from hdp_nb.corpus import Corpus, make_bars, make_five_topics
-from hdp_nb.franchise import (FranchiseSampler, TopicCounts, _seat_tokens, _serve_tables, _weigh_block, fold_in, log_franchise,
-                              log_likelihood, new_scratch, pick, predictive_topics, seat_by_topic, sweep_franchise,
-                              token_probabilities, unseated)
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars, make_five_topics
+from hdp_nb.franchise import (FranchiseSampler, _seat_tokens, serve_tables, _weigh_block, log_franchise, new_scratch, seat_by_topic, sweep_franchise, unseated)
+from hdp_nb.topics import (TopicCounts, fold_in, log_likelihood, pick, predictive_topics, token_probabilities)
 from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
 
 # Six tiny corpora: (documents, vocabulary, eta, alpha, gamma)
@@ -269,7 +269,7 @@ def test_running_values_are_those_of_the_counts():
         n_jk = np.bincount(state.z[a:b], minlength=capacity)
         assert (scratch.n_jk == n_jk).all()
         assert np.allclose(scratch.coef, (n_jk + alpha*scratch.mass/(state.m_k.sum() + gamma))/scratch.total)
-        assert _serve_tables(rng, state, scratch, x, a, b, j, 0, eta) == state.n_tables[j]
+        assert serve_tables(rng, state, scratch, x, a, b, j, 0, eta) == state.n_tables[j]
         check()
         opened, closed = opened + (~before & (state.m_k > 0)).sum(), closed + (before & (state.m_k == 0)).sum()
     assert opened > 5 and closed > 5
@@ -336,7 +336,7 @@ def test_the_same_without_the_compiler(tmp_path):
 import sys
 import numpy as np
 from hdp_nb.chain import run_chain
-from hdp_nb.corpus import make_bars
+from hdp_nb.synthetic import make_bars
 from hdp_nb.franchise import FranchiseSampler
 corpus, _ = make_bars(n_docs=8, doc_len=60, grid=3, random_state=0)
 state = run_chain(FranchiseSampler(corpus, 0.01, gamma=8.0, gamma_prior=None), np.random.default_rng(1), 4).state

@@ -12,9 +12,14 @@ from numba import njit
 from hdp_nb import hmm
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.estimators import HDPHMM
-from hdp_nb.hmm import (FiniteHMM, GroupedHMMSampler, HMMSampler, check_sequences, decode, forward_backward, hmm_emission, log_predictive, make_direct_sweep,
-                        make_ffbs, mean_transitions, mean_emissions, new_blocked_workspace, new_direct_workspace, predictive_rows, sample_sequence, symbols)
+from hdp_nb.sequence_models import HDPHMM
+from hdp_nb.emissions import hmm_emission, symbols
+from hdp_nb.finite_hmm import FiniteHMM
+from hdp_nb.hmm import make_direct_sweep, new_direct_workspace
+from hdp_nb.hmm_blocked import make_ffbs, new_blocked_workspace
+from hdp_nb.hmm_groups import GroupedHMMSampler
+from hdp_nb.hmm_predict import (decode, forward_backward, log_predictive, mean_transitions, mean_emissions, predictive_rows, sample_sequence)
+from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from naive_hmm import Gibbs, GroupedPosterior, Posterior, sampled
 from quickstart import check_quick_start
 

@@ -15,10 +15,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.dp import resample_concentration
-from hdp_nb.estimators import HNHDP, NestedDP
+from hdp_nb.nested_models import HNHDP, NestedDP
 from hdp_nb.evaluate import document_completion, left_to_right
-from hdp_nb.nested import (BOTH, GLOBAL, LOCAL, NestedSampler, NestedState, _draw_topics, _log_rest, _log_words, log_in_clusters, make_nested, memberships, nested_predictive,
-                           slice_concentration, sweep_nested, term_variance, topic_proportions)
+from hdp_nb.nested import BOTH, GLOBAL, LOCAL, NestedState, _draw_topics
+from hdp_nb.nested_predict import log_in_clusters, memberships, nested_predictive, topic_proportions
+from hdp_nb.nested_sampler import (NestedSampler, _log_rest, _log_words, make_nested, slice_concentration, sweep_nested, term_variance)
 from naive_nested import Gibbs, Model, Posterior, largest_error, sampled, summary
 from quickstart import check_quick_start
 
@@ -114,7 +115,7 @@ def test_concentration():
     chain, west = [1.0], [1.0]
     for _ in range(20_000):
         chain.append(slice_concentration(rng, chain[-1], m_k, shape, rate))
-        west.append(resample_concentration(rng, west[-1], (9,), 3, shape, rate))
+        west.append(resample_concentration(rng, west[-1], (9,), 3, gamma_prior(shape, rate)))
     assert abs(np.mean(chain)/exact - 1) < 0.04 < 0.08 < abs(np.mean(west)/exact - 1)
 
 
@@ -233,7 +234,7 @@ def test_the_same_without_the_compiler(tmp_path):
 import sys
 import numpy as np
 from hdp_nb.chain import run_chain
-from hdp_nb.nested import NestedSampler, make_nested
+from hdp_nb.nested_sampler import NestedSampler, make_nested
 corpus = make_nested(n_docs=12, doc_len=8, n_words=12, n_global=6, random_state=0)[0]
 state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
 np.savez(sys.argv[1], **state._asdict())

@@ -8,14 +8,14 @@ import scipy.sparse as sp
 from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import OnlineHDP
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.variational_models import OnlineHDP
 from hdp_nb.evaluate import Unigram, document_completion
-from hdp_nb.online import (OnlineOptions, _fit_birth, _fit_trial, apply_birth, apply_splits, birth_gain, child_topics, completion, delete_change,
-                           first_online_state, fit_birth, fit_trials, hold_out, judge_trials, merge_candidates, merge_change, no_worse, online_step, prune,
-                           settling, split_gain, topic_terms, trial_share)
-from hdp_nb.variational import (VariationalState, distinct_words, doc_topics, e_step, fit_batch, first_state, global_bound, make_batch, predict_tokens, take,
-                                topic_factors, topic_statistics, update_beta)
+from hdp_nb.online import OnlineOptions, first_online_state, settling
+from hdp_nb.online_moves import (_fit_birth, _fit_trial, apply_birth, apply_splits, birth_gain, child_topics, completion, delete_change, fit_birth, fit_trials, hold_out, judge_trials, merge_candidates, merge_change, no_worse, online_step, prune, split_gain, topic_terms, trial_share)
+from hdp_nb.e_step import (VariationalState, distinct_words, doc_topics, e_step, fit_batch, first_state, global_bound, make_batch, predict_tokens, take, topic_factors, topic_statistics)
+from hdp_nb.variational import update_beta
 from quickstart import check_quick_start
 
 V, K = 25, 6

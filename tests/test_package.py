@@ -161,7 +161,7 @@ def test_public_names_are_at_the_top():
 
 
 def test_every_model_has_a_quick_start():
-    cells = json.loads((ROOT / "nbs" / "25_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "nbs" / "57_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
     titles = re.findall(r"^## (\w+)$", "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"), re.MULTILINE)
     assert sorted(titles) == sorted({name for name in hdp_nb.estimators.__all__ if name[0].isupper()} - {"TopicModel"})
     assert all(len(cell["source"]) <= 10 for cell in cells if cell["cell_type"] == "code")

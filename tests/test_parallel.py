@@ -8,10 +8,12 @@ from numba import njit
 from scipy import stats
 
 from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
-from hdp_nb.corpus import Corpus, make_bars
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
 from hdp_nb.direct import DirectSampler, DirectState, HybridSampler, HybridState, log_topics, log_weights
-from hdp_nb.estimators import HDP
-from hdp_nb.franchise import FranchiseSampler, FranchiseState, _pad, log_likelihood
+from hdp_nb.topic_models import HDP
+from hdp_nb.franchise import FranchiseSampler, FranchiseState
+from hdp_nb.topics import pad_array, log_likelihood
 from hdp_nb.parallel import (ParallelSampler, add_up_words, count_words, draw_topics, find_topic, gamma_from_one, gamma_in_cell, gamma_table,
                              in_turn, make_plan, new_work, open_pool, scale_topics, seat_words, side_by_side, stream, sweep_documents, sweep_parallel, uniform)
 from naive import Posterior, check_prior
@@ -55,7 +57,7 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
 
 
 def with_capacity(state, capacity):
-    return state._replace(**{name: _pad(getattr(state, name), capacity) for name in ("n_vk", "n_k", "m_k", "beta")})
+    return state._replace(**{name: pad_array(getattr(state, name), capacity) for name in ("n_vk", "n_k", "m_k", "beta")})
 
 
 def collect(sampler, n, relative=False, seed=0):

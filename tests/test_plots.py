@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.style import context
 from matplotlib.text import Text
 
-from hdp_nb.corpus import make_bars
+from hdp_nb.synthetic import make_bars
 from hdp_nb.plots import plot_bars_topics, plot_shares, plot_topics, plot_trace
 
 PHI = np.array([[1., 5, 2, 0], [0, 0, 3, 1], [7, 1, 1, 1]])

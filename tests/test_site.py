@@ -82,11 +82,11 @@ def test_every_public_docstring_is_on_a_page(path, tab, site):
 
 
 def test_what_a_class_has_from_private_ones_is_told_once(tab, site):
-    tab.goto((site / "19_estimators.html").as_uri())
+    tab.goto((site / "46_estimators.html").as_uri())
     ids, links = (tab.evaluate(f"[...document.querySelectorAll('.api {what}')].map(it => it.{field})") for what, field in (("[id]", "id"), ("p a", "hash")))
     assert {"api.HDP.fit", "api.HDP.transform", "api.HDP.save", "api.OnlineHDP.partial_fit", "api.HDPHMM.predict"} <= set(ids)
     assert "api.LDA.fit" not in ids and links.count("#api.HDP.fit") == 1 and {link[1:] for link in links} <= set(ids)
-    tab.goto((site / "00_corpus.html").as_uri())
+    tab.goto((site / "02_corpus.html").as_uri())
     assert tab.locator("[id='api.Corpus.from_docs'], [id='api.Corpus.split_docs'], [id='api.Corpus.n_docs']").count() == 3
 
 
@@ -104,9 +104,9 @@ def test_search(tab):
     tab.keyboard.press("/")
     tab.keyboard.type("categorical draw")
     hit = tab.locator("#hits a", has_text="sample_categorical")
-    assert hit.count() and "01_special.html#" in hit.first.get_attribute("href")
+    assert hit.count() and "05_special.html#" in hit.first.get_attribute("href")
     hit.first.click()
-    tab.wait_for_url("**/01_special.html#*")
+    tab.wait_for_url("**/05_special.html#*")
     tab.keyboard.press("/")
     tab.keyboard.type("nosuchwordanywhere")
     assert tab.locator("#hits").inner_text() == "Nothing found"
@@ -137,7 +137,7 @@ def test_gallery(tab, site):
 
 def test_a_picture_that_had_to_shrink_can_be_enlarged(tab, site):
     tab.set_viewport_size({"width": 390, "height": 844})
-    tab.goto((site / "13_split_merge.html").as_uri())
+    tab.goto((site / "19_split_merge.html").as_uri())
     picture = tab.locator(".picture img").last
     narrow = picture.bounding_box()["width"]
     assert narrow < 390

@@ -14,8 +14,10 @@ from scipy.special import gammaln
 import naive_dp
 from hdp_nb import DPMixture, HDP
 from hdp_nb.chain import run_chain, run_chains
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.direct import DirectSampler, HybridSampler, LDASampler
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.direct import DirectSampler, HybridSampler
+from hdp_nb.lda import LDASampler
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.franchise import FranchiseSampler, unseated
 from hdp_nb.likelihood import normal_inverse_gamma

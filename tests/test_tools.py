@@ -20,7 +20,7 @@ def test_directives():
 
 def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     png = base64.b64encode(b"a picture").decode()
-    cells = [new_markdown_cell("# Title\n\n[a](11_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"),
+    cells = [new_markdown_cell("# Title\n\n[a](14_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"),
              new_code_cell("#| hide\n1 + 1", outputs=[new_output("stream", text="2")]),
              new_code_cell("print('there')", outputs=[new_output("stream", text="there\n")]),
              new_code_cell('#| echo: false\n#| fig-alt: "Bars"\nplot()', outputs=[
@@ -30,7 +30,7 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     files = readme(tmp_path)
     assert files.pop("nbs/images/index-1.png") == b"a picture"
     assert files.pop("README.md").decode().split("\n\n", 1)[1] == (
-        "# Title\n\n[a](nbs/11_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
+        "# Title\n\n[a](nbs/14_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
         "```python\nprint('there')\n```\n\n```\nthere\n```\n\n![Bars](nbs/images/index-1.png)\n")
     assert not files
 
@@ -38,8 +38,8 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
 def test_notebooks_come_in_reading_order():
     names = [path.stem for path in notebooks()]
     assert names[0] == "index" and names[1:] == sorted(names[1:])
-    assert [path.stem for path in notebooks(["00"])] == ["00_corpus"]
-    with pytest.raises(SystemExit, match="no notebook begins with 'nope'; there are index, 00_corpus"):
+    assert [path.stem for path in notebooks(["00"])] == ["02_corpus"]
+    with pytest.raises(SystemExit, match="no notebook begins with 'nope'; there are index, 02_corpus"):
         notebooks(["nope"])
 
 

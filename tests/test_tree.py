@@ -14,9 +14,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import TreeHDP
-from hdp_nb.franchise import TopicCounts, new_scratch
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import TreeHDP
+from hdp_nb.franchise import new_scratch
+from hdp_nb.topics import TopicCounts
 from hdp_nb.special import log_antoniak
 from hdp_nb.tree import (TreeSampler, assign_in_tree, count_upward, draw_downward, find_nodes, group_paths, node_weights, plant_tree, split_pool,
                          sweep_tree)

@@ -7,12 +7,12 @@ from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb import variational
-from hdp_nb.corpus import Corpus, make_bars
-from hdp_nb.estimators import VariationalHDP
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_bars
+from hdp_nb.variational_models import VariationalHDP
 from hdp_nb.evaluate import Unigram, document_completion
-from hdp_nb.variational import (VariationalState, better, distinct_words, doc_topics, dot4, e_step, exp_digamma, fit_batch, first_state, global_bound, infer,
-                                make_batch, predict_tokens, take, topic_bound, topic_factors, topic_statistics, update_alpha, update_beta, update_eta,
-                                update_gamma)
+from hdp_nb.e_step import (VariationalState, better, distinct_words, doc_topics, dot4, e_step, exp_digamma, fit_batch, first_state, global_bound, infer, make_batch, predict_tokens, take, topic_factors, topic_statistics)
+from hdp_nb.variational import topic_bound, update_alpha, update_beta, update_eta, update_gamma
 from quickstart import check_quick_start
 
 EXACT = dict(tol=1e-13, max_iter=3000, drop=0.0)

@@ -78,8 +78,8 @@ def test_without_ipywidgets_it_says_what_to_install(monkeypatch):
 
 
 # Notebook, and the cell that shows a widget.
-PLAYED = [("23_widgets", "play_sticks()"), ("23_widgets", "play_seating()"), ("23_widgets", "play_topics(sweeps)"),
-          ("13_split_merge", "widget"), ("18_hmm", "stepper")]
+PLAYED = [("53_widgets", "play_sticks()"), ("53_widgets", "play_seating()"), ("53_widgets", "play_topics(sweeps)"),
+          ("19_split_merge", "widget"), ("31_hmm", "stepper")]
 
 
 @pytest.fixture(scope="module")
