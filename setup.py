@@ -1,4 +1,5 @@
 """Build script: everything that describes the package is read from settings.ini."""
+
 from configparser import ConfigParser
 from pathlib import Path
 
@@ -8,8 +9,11 @@ here = Path(__file__).parent
 config = ConfigParser(delimiters=["="])
 config.read(here / "settings.ini", encoding="utf-8")
 cfg = config["DEFAULT"]
-extras = {name.removesuffix("_requirements"): cfg[name].split()
-          for name in cfg if name.endswith("_requirements")}
+extras = {
+    name.removesuffix("_requirements"): cfg[name].split()
+    for name in cfg
+    if name.endswith("_requirements")
+}
 readme = here / "README.md"
 
 setup(
@@ -36,7 +40,9 @@ setup(
     # data/ stands at the top of the repository and travels inside the package.
     package_dir={"hdp_nb": "hdp_nb", "hdp_nb.data": "data"},
     package_data={"hdp_nb.data": ["*.npz", "*.md"]},
-    entry_points={"console_scripts": ["hdp_nb = hdp_nb.cli:main"],
-                  "nbdev": ["hdp_nb = hdp_nb._modidx:d"]},
+    entry_points={
+        "console_scripts": ["hdp_nb = hdp_nb.cli:main"],
+        "nbdev": ["hdp_nb = hdp_nb._modidx:d"],
+    },
     zip_safe=False,
 )

@@ -2,9 +2,12 @@
 
     python benchmarks/any_start.py [--corpus sotu] [--seconds 30] [--samplers direct] [--moves 0 10]
 
-2,000 documents to learn from, 300 others to be scored by document completion (half of the words are shown), eta 0.1. Noted at several times: the score of the
-sample of that moment, topics; in the end also that of the average of ten samples of the second half of the time.
+2,000 documents to learn from, 300 others to be scored by document completion (half of the words are
+shown), eta 0.1. Noted at several times: the score of the
+sample of that moment, topics; in the end also that of the average of ten samples of the second half
+of the time.
 """
+
 import argparse
 import time
 
@@ -15,6 +18,7 @@ MARKS = [2, 5, 10, 15, 20, 25, 30, 60, 120]
 
 def cut(name):
     import numpy as np
+
     corpus = load(name)[0]
     chosen = np.random.default_rng(0).permutation(corpus.n_docs)[:2300]
     return corpus[np.sort(chosen[:2000])], corpus[np.sort(chosen[2000:])]
@@ -23,13 +27,17 @@ def cut(name):
 def run(train, test, sampler, start, moves, until, seconds, seed=0):
     "One chain: its marks, and the score of the average."
     import numpy as np
+
+    from hdp_nb.split_merge import HDPSplitMerge
     from hdp_nb.topic_models import _SAMPLERS
     from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
-    from hdp_nb.split_merge import HDPSplitMerge
+
     observed, heldout = test.split_tokens(0.5, np.random.default_rng(0))
 
     def make(corpus):
-        made = _SAMPLERS[sampler](*((1,) if sampler == "parallel" else ()), corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start)
+        made = _SAMPLERS[sampler](
+            *((1,) if sampler == "parallel" else ()), corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start
+        )
         return HDPSplitMerge(made, moves, until) if moves else made
 
     def predict(model, state):
@@ -40,12 +48,18 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
         return p
 
     tiny = make(train[:40])
-    tiny.sweep(np.random.default_rng(0), tiny.init(np.random.default_rng(0)))                        # compiles
+    tiny.sweep(np.random.default_rng(0), tiny.init(np.random.default_rng(0)))  # compiles
     model, rng = make(train), np.random.default_rng(seed)
     began = time.process_time()
     state, info = model.init(rng), {}
-    clock, sweeps, marks, kept, times = time.process_time() - began, 0, [], [], [m for m in MARKS if m <= seconds]
-    keep_at = list(np.linspace(0.55, 1, 10)*seconds)
+    clock, sweeps, marks, kept, times = (
+        time.process_time() - began,
+        0,
+        [],
+        [],
+        [m for m in MARKS if m <= seconds],
+    )
+    keep_at = list(np.linspace(0.55, 1, 10) * seconds)
     while times:
         began = time.process_time()
         state, info = model.sweep(rng, state)
@@ -55,9 +69,24 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
             kept.append(predict(model, state))
         if clock >= times[0]:
             times = times[1:]
-            marks.append({"seconds": round(clock, 2), "heldout": round(float(np.log(predict(model, state)).mean()), 4), "K": int(info["n_topics"]), "sweeps": sweeps,
-                          "log_joint": round(info["log_joint"]/train.n_tokens, 4)})
-    return {"sampler": sampler, "start": start, "moves": moves, "until": until, "seed": seed, "marks": marks, "average": round(float(np.log(np.mean(kept, axis=0)).mean()), 4)}
+            marks.append(
+                {
+                    "seconds": round(clock, 2),
+                    "heldout": round(float(np.log(predict(model, state)).mean()), 4),
+                    "K": int(info["n_topics"]),
+                    "sweeps": sweeps,
+                    "log_joint": round(info["log_joint"] / train.n_tokens, 4),
+                }
+            )
+    return {
+        "sampler": sampler,
+        "start": start,
+        "moves": moves,
+        "until": until,
+        "seed": seed,
+        "marks": marks,
+        "average": round(float(np.log(np.mean(kept, axis=0)).mean()), 4),
+    }
 
 
 def main():
@@ -73,16 +102,57 @@ def main():
     args = parser.parse_args()
     train, test = cut(args.corpus)
     name, rows = f"starts_{short(args.corpus)}", []
-    key = lambda found: tuple(found[part] for part in ("sampler", "start", "moves", "until", "seed"))
+    key = lambda found: tuple(
+        found[part] for part in ("sampler", "start", "moves", "until", "seed")
+    )
     for sampler in args.samplers:
         for moves in args.moves:
             for start in args.starts:
-                found = run(train, test, sampler, int(start) if start.isdigit() else start, moves, args.until if moves else None, args.seconds, args.seed)
+                found = run(
+                    train,
+                    test,
+                    sampler,
+                    int(start) if start.isdigit() else start,
+                    moves,
+                    args.until if moves else None,
+                    args.seconds,
+                    args.seed,
+                )
                 others = [run for run in saved(name).get("runs", []) if key(run) != key(found)]
-                save(name, {"machine": machine(), "corpus": short(args.corpus), "documents": train.n_docs, "tokens": train.n_tokens, "runs": [*others, found]})
-                rows.append([sampler, moves, start, *(f"{mark['heldout']:.3f}" for mark in found["marks"]), f"{found['average']:.3f}", found["marks"][-1]["K"], found["marks"][-1]["sweeps"]])
+                save(
+                    name,
+                    {
+                        "machine": machine(),
+                        "corpus": short(args.corpus),
+                        "documents": train.n_docs,
+                        "tokens": train.n_tokens,
+                        "runs": [*others, found],
+                    },
+                )
+                rows.append(
+                    [
+                        sampler,
+                        moves,
+                        start,
+                        *(f"{mark['heldout']:.3f}" for mark in found["marks"]),
+                        f"{found['average']:.3f}",
+                        found["marks"][-1]["K"],
+                        found["marks"][-1]["sweeps"],
+                    ]
+                )
                 print(rows[-1], flush=True)
-    table(["sampler", "moves", "start", *(f"{m} s" for m in MARKS if m <= args.seconds), "average", "K", "sweeps"], rows)
+    table(
+        [
+            "sampler",
+            "moves",
+            "start",
+            *(f"{m} s" for m in MARKS if m <= args.seconds),
+            "average",
+            "K",
+            "sweeps",
+        ],
+        rows,
+    )
 
 
 if __name__ == "__main__":

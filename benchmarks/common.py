@@ -1,4 +1,5 @@
 "What the benchmarks share: an environment with the peers, corpora, memory, the machine, results."
+
 import os
 
 for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
@@ -14,32 +15,50 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE/"results"
+RESULTS = HERE / "results"
 
 
 def in_environment(args):
     "Where this is not yet the Python of benchmarks/.env (made and filled if need be), run the same command by that one, and exit."
     if args.here:
         return
-    python = HERE/".env"/("Scripts" if os.name == "nt" else "bin")/"python"
-    wanted = (HERE/"requirements.txt").read_text()
-    stamp = HERE/".env"/"installed.txt"
+    python = HERE / ".env" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    wanted = (HERE / "requirements.txt").read_text()
+    stamp = HERE / ".env" / "installed.txt"
     if not stamp.exists() or stamp.read_text() != wanted:
         print("Installing the peers into benchmarks/.env", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", HERE/".env"], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE/"requirements.txt", "-e", HERE.parent], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", HERE / ".env"], check=True)
+        subprocess.run(
+            [
+                python,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "-r",
+                HERE / "requirements.txt",
+                "-e",
+                HERE.parent,
+            ],
+            check=True,
+        )
         stamp.write_text(wanted)
     sys.exit(subprocess.call([python, *sys.argv, "--here"]))
 
 
 def here(parser):
-    parser.add_argument("--here", action="store_true", help="use this Python, which has everything, instead of that of benchmarks/.env")
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        help="use this Python, which has everything, instead of that of benchmarks/.env",
+    )
 
 
 def load(name):
     "A corpus, and the true topics if it is synthetic."
     from hdp_nb.readers import load_corpus
     from hdp_nb.synthetic import make_bars
+
     if name == "bars":
         corpus, truth = make_bars(n_docs=2000, doc_len=250, concentration=2.0, random_state=0)
         return corpus, truth.phi
@@ -59,20 +78,30 @@ def tomotopy_step(model, corpus):
     def step():
         model.train(1, workers=1)
         return corpus.n_tokens
+
     return step
 
 
 def bars_found(phi_vk, true):
     "How many of the true topics have one with a cosine above 0.9."
     import numpy as np
-    cosine = true @ phi_vk/np.outer(np.linalg.norm(true, axis=1), np.linalg.norm(phi_vk, axis=0) + 1e-300)
+
+    cosine = (
+        true
+        @ phi_vk
+        / np.outer(np.linalg.norm(true, axis=1), np.linalg.norm(phi_vk, axis=0) + 1e-300)
+    )
     return len({row.argmax() for row in cosine if row.max() > 0.9})
 
 
 def memory():
     "Megabytes that this process holds (as near as the system tells)."
     try:
-        return int(Path("/proc/self/statm").read_text().split()[1])*os.sysconf("SC_PAGE_SIZE")/2**20
+        return (
+            int(Path("/proc/self/statm").read_text().split()[1])
+            * os.sysconf("SC_PAGE_SIZE")
+            / 2**20
+        )
     except OSError:
         return peak_memory()
 
@@ -80,9 +109,15 @@ def memory():
 def peak_memory():
     "Megabytes that it held at most, since it began or `forget_peak`."
     try:
-        return next(int(line.split()[1])/1024 for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+        return next(
+            int(line.split()[1]) / 1024
+            for line in Path("/proc/self/status").read_text().splitlines()
+            if line.startswith("VmHWM")
+        )
     except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss/(2**20 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (
+            2**20 if sys.platform == "darwin" else 1024
+        )
 
 
 def forget_peak():
@@ -111,24 +146,29 @@ def machine():
             versions[package] = version(package)
         except PackageNotFoundError:
             pass
-    return {"processor": processor, "cores": os.cpu_count(), "system": platform.system(), "versions": versions}
+    return {
+        "processor": processor,
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+        "versions": versions,
+    }
 
 
 def save(name, found):
     "Write results/NAME.json, whole or not at all."
     RESULTS.mkdir(exist_ok=True)
-    new = RESULTS/f"{name}.json.tmp"
+    new = RESULTS / f"{name}.json.tmp"
     new.write_text(json.dumps(found, indent=1) + "\n")
-    new.replace(RESULTS/f"{name}.json")
+    new.replace(RESULTS / f"{name}.json")
 
 
 def saved(name):
     "What is in results/NAME.json, {} if there is no such file."
-    path = RESULTS/f"{name}.json"
+    path = RESULTS / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def table(columns, rows):
     "Print a table in Markdown."
-    for row in [columns, ["---"]*len(columns), *rows]:
+    for row in [columns, ["---"] * len(columns), *rows]:
         print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)

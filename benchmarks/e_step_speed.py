@@ -2,13 +2,17 @@
 
     python benchmarks/e_step_speed.py [--quick]
 
-A thousand passages of the State of the Union addresses (127 tokens, 103 distinct words each) and the same topics for all, from one online pass. CPU time of E-step and statistics,
-with everything that belongs to them. Once at 20 iterations in every document, no more and no less; once as each is used, with its own rule for when a document
-has settled. They take turns, so that a machine whose speed drifts slows all of them. At the end two threads against one, in wall time.
+A thousand passages of the State of the Union addresses (127 tokens, 103 distinct words each) and
+the same topics for all, from one online pass. CPU time of E-step and statistics,
+with everything that belongs to them. Once at 20 iterations in every document, no more and no less;
+once as each is used, with its own rule for when a document
+has settled. They take turns, so that a machine whose speed drifts slows all of them. At the end two
+threads against one, in wall time.
 """
+
 import os
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")               # one core for all
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one core for all
 
 import argparse
 import platform
@@ -20,9 +24,9 @@ import numpy as np
 import sklearn
 from sklearn.decomposition import LatentDirichletAllocation
 
+from hdp_nb.e_step import distinct_words, e_step, make_batch, topic_factors, topic_statistics
 from hdp_nb.readers import load_corpus
 from hdp_nb.variational_models import OnlineHDP
-from hdp_nb.e_step import distinct_words, e_step, make_batch, topic_factors, topic_statistics
 
 try:
     import gensim
@@ -37,7 +41,11 @@ class Ours:
     name = "hdp_nb"
 
     def __init__(self, corpus, lam, fixed):
-        self.batch, self.lam, self.weight = make_batch(distinct_words(corpus), corpus.n_words), lam, np.full(lam.shape[1], 1/lam.shape[1])
+        self.batch, self.lam, self.weight = (
+            make_batch(distinct_words(corpus), corpus.n_words),
+            lam,
+            np.full(lam.shape[1], 1 / lam.shape[1]),
+        )
         self.options = dict(tol=0.0, max_iter=FIXED, drop=0.0) if fixed else {}
 
     def run(self, n_jobs=None):
@@ -53,13 +61,20 @@ class ScikitLearn:
     def __init__(self, corpus, lam, fixed):
         K = lam.shape[1]
         options = dict(max_doc_update_iter=FIXED, mean_change_tol=0.0) if fixed else {}
-        self.model, self.X, self.lam = LatentDirichletAllocation(K, doc_topic_prior=1/K, **options), corpus.to_matrix().astype(float).tocsr(), lam
+        self.model, self.X, self.lam = (
+            LatentDirichletAllocation(K, doc_topic_prior=1 / K, **options),
+            corpus.to_matrix().astype(float).tocsr(),
+            lam,
+        )
         self.model._init_latent_vars(corpus.n_words)
         self.model.components_ = np.ascontiguousarray(lam.T)
 
     def run(self):
         from sklearn.decomposition._online_lda_fast import _dirichlet_expectation_2d
-        self.model.exp_dirichlet_component_ = np.exp(_dirichlet_expectation_2d(self.model.components_))
+
+        self.model.exp_dirichlet_component_ = np.exp(
+            _dirichlet_expectation_2d(self.model.components_)
+        )
         self.model._e_step(self.X, cal_sstats=True, random_init=False)
         return float("nan")
 
@@ -70,8 +85,17 @@ class Gensim:
     def __init__(self, corpus, lam, fixed):
         K = lam.shape[1]
         options = dict(iterations=FIXED, gamma_threshold=0.0) if fixed else {}
-        self.bow = [[(int(v), int(n)) for v, n in zip(*np.unique(doc, return_counts=True))] for doc in corpus]
-        self.model = LdaModel(id2word={v: str(v) for v in range(corpus.n_words)}, num_topics=K, alpha=[1/K]*K, eta=0.5, **options)
+        self.bow = [
+            [(int(v), int(n)) for v, n in zip(*np.unique(doc, return_counts=True))]
+            for doc in corpus
+        ]
+        self.model = LdaModel(
+            id2word={v: str(v) for v in range(corpus.n_words)},
+            num_topics=K,
+            alpha=[1 / K] * K,
+            eta=0.5,
+            **options,
+        )
         self.model.state.sstats = np.ascontiguousarray(lam.T - 0.5).astype(self.model.dtype)
 
     def run(self):
@@ -97,24 +121,42 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer documents, one repetition")
     quick = parser.parse_args().quick
     every, n = load_corpus("sotu"), 1 if quick else 5
-    corpus = every[::28 if quick else 6]
-    print(f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}; "
-          f"{corpus.n_docs} documents, median of {n}\n")
-    print("| K | iterations | program | documents per second | tokens per second | hdp_nb is faster by |\n|---|---|---|---|---|---|")
+    corpus = every[:: 28 if quick else 6]
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy"
+        f" {np.__version__}, numba {numba.__version__}; {corpus.n_docs} documents, median of {n}\n"
+    )
+    print(
+        "| K | iterations | program | documents per second | tokens per second | hdp_nb is faster"
+        " by |\n|---|---|---|---|---|---|"
+    )
     for K in (20, 100, 300):
-        lam = OnlineHDP(K, split_merge=False, batch_size=500, random_state=0).fit(every).state_["lam"]
+        lam = (
+            OnlineHDP(K, split_merge=False, batch_size=500, random_state=0).fit(every).state_["lam"]
+        )
         for fixed in (True, False):
-            runners = [make(corpus, lam, fixed) for make in (Ours, ScikitLearn, Gensim) if make is not Gensim or gensim]
+            runners = [
+                make(corpus, lam, fixed)
+                for make in (Ours, ScikitLearn, Gensim)
+                if make is not Gensim or gensim
+            ]
             times = measure(runners, n)
             for runner, t in zip(runners, times):
-                print(f"| {K} | {FIXED if fixed else 'own rule'} | {runner.name} | {corpus.n_docs/t:,.0f} | {corpus.n_tokens/t:,.0f} | {t/times[0]:.1f} |", flush=True)
+                print(
+                    f"| {K} | {FIXED if fixed else 'own rule'} | {runner.name} |"
+                    f" {corpus.n_docs / t:,.0f} | {corpus.n_tokens / t:,.0f} | {t / times[0]:.1f} |",
+                    flush=True,
+                )
     ours = Ours(corpus, lam, True)
     wall = {}
-    for n_jobs in (1, 2)*n:
+    for n_jobs in (1, 2) * n:
         start = time.perf_counter()
         ours.run(n_jobs)
         wall.setdefault(n_jobs, []).append(time.perf_counter() - start)
-    print(f"\ntwo threads against one, wall time, K = {K}: {min(wall[1])/min(wall[2]):.2f} times as fast")
+    print(
+        f"\ntwo threads against one, wall time, K = {K}: {min(wall[1]) / min(wall[2]):.2f} times as"
+        " fast"
+    )
 
 
 if __name__ == "__main__":

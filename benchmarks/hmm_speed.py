@@ -2,14 +2,19 @@
 
     python benchmarks/hmm_speed.py [--quick] [--pyhsmm PYTHON]
 
-CPU time of whole sweeps with all hyperparameters, on letters (27 symbols) emitted by a hundred states. EM: iterations at K = 30 on the same
+CPU time of whole sweeps with all hyperparameters, on letters (27 symbols) emitted by a hundred
+states. EM: iterations at K = 30 on the same
 letters, the two taking turns.
 
-pyhsmm is older than our Python. Its last release, 0.1.7, was built with Python 3.8 and `pip install --no-build-isolation pyhsmm` after
-`pip install "setuptools<60" wheel "cython<3" "numpy<1.24" "scipy<1.11" "matplotlib<3.8" future six nose pybasicbayes`; its setup.py fetches the
-headers of Eigen from an address that is gone, and must be handed a copy (3.4.0 will do). PYTHON is that interpreter: it gets the same letters and
+pyhsmm is older than our Python. Its last release, 0.1.7, was built with Python 3.8 and `pip install
+--no-build-isolation pyhsmm` after
+`pip install "setuptools<60" wheel "cython<3" "numpy<1.24" "scipy<1.11" "matplotlib<3.8" future six
+nose pybasicbayes`; its setup.py fetches the
+headers of Eigen from an address that is gone, and must be handed a copy (3.4.0 will do). PYTHON is
+that interpreter: it gets the same letters and
 the same states to begin from.
 """
+
 import argparse
 import statistics
 import subprocess
@@ -22,8 +27,14 @@ from common import here, in_environment, machine, save, table
 def letters(T, K=100, V=27):
     "States and symbols of a chain with sparse rows and sparse emissions."
     import numpy as np
+
     rng = np.random.default_rng(0)
-    p, phi, z, u = rng.dirichlet(np.full(K, .1), K).cumsum(1), rng.dirichlet(np.full(V, .1), K).cumsum(1), np.zeros(T, int), rng.random((T, 2))*.999999
+    p, phi, z, u = (
+        rng.dirichlet(np.full(K, 0.1), K).cumsum(1),
+        rng.dirichlet(np.full(V, 0.1), K).cumsum(1),
+        np.zeros(T, int),
+        rng.random((T, 2)) * 0.999999,
+    )
     for t in range(1, T):
         z[t] = np.searchsorted(p[z[t - 1]], u[t, 0])
     return z, np.array([np.searchsorted(phi[k], r) for k, r in zip(z, u[:, 1])])
@@ -32,30 +43,45 @@ def letters(T, K=100, V=27):
 def sweeps(method, z, x, n):
     "(states, millions of steps per second)."
     import numpy as np
+
     from hdp_nb.emissions import symbols
     from hdp_nb.hmm_sampler import HMMSampler, check_sequences
-    sampler = HMMSampler(symbols, *check_sequences(x, None, "categorical", None, 27, .1), method, 5.0, 5.0, eta_prior=(1, 1), init=z, max_states=100)
+
+    sampler = HMMSampler(
+        symbols,
+        *check_sequences(x, None, "categorical", None, 27, 0.1),
+        method,
+        5.0,
+        5.0,
+        eta_prior=(1, 1),
+        init=z,
+        max_states=100,
+    )
     rng, seconds = np.random.default_rng(0), []
     state, _ = sampler.sweep(rng, sampler.init(rng))
     for _ in range(n):
         start = time.process_time()
         state, info = sampler.sweep(rng, state)
         seconds.append(time.process_time() - start)
-    return info["n_states"], len(x)/statistics.median(seconds)/1e6
+    return info["n_states"], len(x) / statistics.median(seconds) / 1e6
 
 
 def em(x, n, K=30):
     "Millions of steps per second of an EM iteration, ours and hmmlearn's in turns; and by how much the new transition matrices differ at most."
     import numpy as np
     from hmmlearn.hmm import CategoricalHMM
+
     from hdp_nb.finite_hmm import FiniteHMM
     from hdp_nb.hmm_sampler import check_sequences
+
     model = FiniteHMM(K, "ml", n_symbols=27)
     _, sequences = check_sequences(x, None, "categorical", None, 27)
     rng, seconds = np.random.default_rng(0), {"hdp_nb": [], "hmmlearn": []}
     theta = [rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K), rng.dirichlet(np.ones(27), K)]
-    for i in range(n + 1):                                           # the first compiles
-        other = CategoricalHMM(K, n_iter=1, tol=-np.inf, init_params="", implementation="scaling", n_features=27)
+    for i in range(n + 1):  # the first compiles
+        other = CategoricalHMM(
+            K, n_iter=1, tol=-np.inf, init_params="", implementation="scaling", n_features=27
+        )
         other.startprob_, other.transmat_, other.emissionprob_ = theta
         start = time.process_time()
         _, counts = model._expect(theta, sequences, sequences.data)
@@ -65,7 +91,9 @@ def em(x, n, K=30):
         if i:
             seconds["hdp_nb"].append(middle - start)
             seconds["hmmlearn"].append(time.process_time() - middle)
-    return {name: len(x)/statistics.median(s)/1e6 for name, s in seconds.items()}, float(abs(other.transmat_ - theta_new[1]).max())
+    return {name: len(x) / statistics.median(s) / 1e6 for name, s in seconds.items()}, float(
+        abs(other.transmat_ - theta_new[1]).max()
+    )
 
 
 PYHSMM = """
@@ -85,12 +113,19 @@ for _ in range(int(sys.argv[2]) + 1):
 print(len(x)/np.median(seconds[1:])/1e6)
 """
 
+
 def pyhsmm(python, z, x, n):
     "Millions of steps per second of pyhsmm's weak limit of 100 states, measured by the interpreter that has it."
     import numpy as np
+
     with tempfile.TemporaryDirectory() as folder:
         np.save(f"{folder}/letters.npy", np.array([z, x]))
-        out = subprocess.run([python, "-c", PYHSMM, f"{folder}/letters.npy", str(n)], check=True, capture_output=True, text=True)
+        out = subprocess.run(
+            [python, "-c", PYHSMM, f"{folder}/letters.npy", str(n)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
     return float(out.stdout.split()[-1])
 
 
@@ -103,15 +138,35 @@ def main():
     in_environment(args)
     T, n = (20_000, 3) if args.quick else (100_000, 7)
     z, x = letters(T)
-    rows = [(f"sweep, {method}", *sweeps(method, z, x, n)) for method in ("direct", "beam", "weak_limit")]
+    rows = [
+        (f"sweep, {method}", *sweeps(method, z, x, n))
+        for method in ("direct", "beam", "weak_limit")
+    ]
     if args.pyhsmm:
         rows.append(("sweep, weak_limit of pyhsmm", 100, pyhsmm(args.pyhsmm, z, x, n)))
     speed, difference = em(x, n)
     rows += [("EM", 30, speed["hdp_nb"]), ("EM of hmmlearn", 30, speed["hmmlearn"])]
-    save("hmm", {"machine": machine(), "steps": T, "repeats": n, "difference": difference,
-                 "rows": [{"what": name, "states": K, "millions": float(f"{million:.3g}")} for name, K, million in rows]})
-    print(f"{T:,} steps, median of {n}; largest difference of the two new transition matrices: {difference:.1e}")
-    table(["", "states", "million steps per second"], [(name, K, f"{million:.3g}") for name, K, million in rows])
+    save(
+        "hmm",
+        {
+            "machine": machine(),
+            "steps": T,
+            "repeats": n,
+            "difference": difference,
+            "rows": [
+                {"what": name, "states": K, "millions": float(f"{million:.3g}")}
+                for name, K, million in rows
+            ],
+        },
+    )
+    print(
+        f"{T:,} steps, median of {n}; largest difference of the two new transition matrices:"
+        f" {difference:.1e}"
+    )
+    table(
+        ["", "states", "million steps per second"],
+        [(name, K, f"{million:.3g}") for name, K, million in rows],
+    )
 
 
 if __name__ == "__main__":

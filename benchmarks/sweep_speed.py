@@ -2,23 +2,27 @@
 
     python benchmarks/sweep_speed.py [--quick] [--corpus NAME ...] [--samplers NAME ...]
 
-tomotopy runs first, from 20 and from 100 topics, about as many of which it keeps; every sampler of this package begins from the topics that its tokens then have. CPU time
-of whole sweeps with everything that belongs to them (tokens, tables, weights, concentrations), the median of some. All take turns, so that a machine whose speed
+tomotopy runs first, from 20 and from 100 topics, about as many of which it keeps; every sampler of
+this package begins from the topics that its tokens then have. CPU time
+of whole sweeps with everything that belongs to them (tokens, tables, weights, concentrations), the
+median of some. All take turns, so that a machine whose speed
 drifts slows all of them. K is the mean over the sweeps that are timed.
 """
+
 import argparse
 import statistics
 import time
 
 from common import here, in_environment, load, machine, save, saved, short, table, tomotopy_step
 
-STARTS = {20: 0.5, 100: 0.1}             # topics to begin with, eta
+STARTS = {20: 0.5, 100: 0.1}  # topics to begin with, eta
 SAMPLERS = ["direct", "hybrid", "crf", "parallel"]
 
 
 class Tomotopy:
     def __init__(self, corpus, eta, topics):
         import tomotopy
+
         self.model = tomotopy.HDPModel(alpha=1.0, gamma=1.0, eta=eta, initial_k=topics, seed=1)
         self.step = tomotopy_step(self.model, corpus)
 
@@ -29,8 +33,11 @@ class Tomotopy:
     def topics(self, corpus):
         "The topic of every token, checked to be in our order."
         import numpy as np
+
         words = np.array([int(word) for word in self.model.used_vocabs])
-        if not np.array_equal(np.concatenate([words[doc.words] for doc in self.model.docs]), corpus.x):
+        if not np.array_equal(
+            np.concatenate([words[doc.words] for doc in self.model.docs]), corpus.x
+        ):
             raise RuntimeError("tomotopy has the tokens in another order")
         return np.concatenate([doc.topics for doc in self.model.docs]).astype(int)
 
@@ -38,8 +45,15 @@ class Tomotopy:
 class Ours:
     def __init__(self, name, corpus, eta, z):
         import numpy as np
+
         from hdp_nb.topic_models import _SAMPLERS
-        self.sampler, self.rng = _SAMPLERS[name](*((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z), np.random.default_rng(0)
+
+        self.sampler, self.rng = (
+            _SAMPLERS[name](
+                *((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z
+            ),
+            np.random.default_rng(0),
+        )
         self.state = self.sampler.init(self.rng)
 
     def sweep(self):
@@ -60,16 +74,24 @@ def measure(corpus, topics, names, burn_in, n):
         for name, sampler in samplers.items():
             start = time.process_time()
             k = sampler.sweep()
-            if i >= 3:                                                   # the first compiles, and gets over the start
+            if i >= 3:  # the first compiles, and gets over the start
                 seconds[name].append(time.process_time() - start)
                 K[name].append(k)
-    return {name: {"ns": round(statistics.median(s)/corpus.n_tokens*1e9, 1), "K": round(statistics.mean(K[name]), 1)} for name, s in seconds.items()}
+    return {
+        name: {
+            "ns": round(statistics.median(s) / corpus.n_tokens * 1e9, 1),
+            "K": round(statistics.mean(K[name]), 1),
+        }
+        for name, s in seconds.items()
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer sweeps")
-    parser.add_argument("--corpus", nargs="+", default=["sotu", "bars"], help='bundled corpora, "bars", files')
+    parser.add_argument(
+        "--corpus", nargs="+", default=["sotu", "bars"], help='bundled corpora, "bars", files'
+    )
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)
     here(parser)
     args = parser.parse_args()
@@ -83,8 +105,21 @@ def main():
             corpora.setdefault(short(name), {})[str(topics)] = found
             save("speed", {"machine": machine(), "corpora": corpora})
             for sampler, row in found.items():
-                rows.append([short(name), f"{corpus.n_tokens:,}", STARTS[topics], sampler, row["K"], row["ns"], f"{found['tomotopy']['ns']/row['ns']:.2f}"])
-    table(["corpus", "tokens", "eta", "sampler", "K", "ns per token", "times as fast as tomotopy"], rows)
+                rows.append(
+                    [
+                        short(name),
+                        f"{corpus.n_tokens:,}",
+                        STARTS[topics],
+                        sampler,
+                        row["K"],
+                        row["ns"],
+                        f"{found['tomotopy']['ns'] / row['ns']:.2f}",
+                    ]
+                )
+    table(
+        ["corpus", "tokens", "eta", "sampler", "K", "ns per token", "times as fast as tomotopy"],
+        rows,
+    )
 
 
 if __name__ == "__main__":

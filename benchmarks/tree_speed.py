@@ -2,9 +2,12 @@
 
     python benchmarks/tree_speed.py [--quick]
 
-CPU time of whole sweeps, on one core. All samplers begin with the same 100 random topics and take turns, so that a machine whose speed drifts slows
-all of them; a ratio is the median over the turns of a sweep's time by that of the sampler for two levels (the direct one, which knows no trees).
+CPU time of whole sweeps, on one core. All samplers begin with the same 100 random topics and take
+turns, so that a machine whose speed drifts slows
+all of them; a ratio is the median over the turns of a sweep's time by that of the sampler for two
+levels (the direct one, which knows no trees).
 """
+
 import argparse
 import os
 import platform
@@ -13,8 +16,8 @@ import time
 import numba
 import numpy as np
 
-from hdp_nb.readers import load_corpus
 from hdp_nb.direct import DirectSampler
+from hdp_nb.readers import load_corpus
 from hdp_nb.tree import TreeSampler
 
 
@@ -22,9 +25,15 @@ def samplers(corpus):
     z = np.random.default_rng(0).integers(100, size=corpus.n_tokens)
     yield "two levels, direct sampler", DirectSampler(corpus, eta=0.1, init=z)
     for levels in ([], ["period"], ["period", "president"], ["period", "president", "speech"]):
-        name = f"{['two', 'three', 'four', 'five'][len(levels)]} levels: {' > '.join(['corpus', *levels, 'passage'])}"
+        name = (
+            f"{['two', 'three', 'four', 'five'][len(levels)]} levels:"
+            f" {' > '.join(['corpus', *levels, 'passage'])}"
+        )
         yield name, TreeSampler(corpus, levels, eta=0.1, init=z)
-    yield f"{name}; a concentration for every node", TreeSampler(corpus, levels, eta=0.1, init=z, per_node=True)
+    yield (
+        f"{name}; a concentration for every node",
+        TreeSampler(corpus, levels, eta=0.1, init=z, per_node=True),
+    )
 
 
 def main():
@@ -41,11 +50,22 @@ def main():
             states[i], _ = sampler.sweep(rng, states[i])
             turn[i] = time.process_time() - start
     seconds = seconds[burn_in:]
-    print(f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy {np.__version__}, numba {numba.__version__}; "
-          f"medians of {n} sweeps after {burn_in}\n")
+    print(
+        f"{platform.machine()}, {os.cpu_count()} cores; Python {platform.python_version()}, NumPy"
+        f" {np.__version__}, numba {numba.__version__}; medians of {n} sweeps after {burn_in}\n"
+    )
     print("| sampler | nodes | K | ms per sweep | ratio |\n|---|---|---|---|---|")
-    for name, sampler, state, own, ratio in zip(names, kinds, states, np.median(seconds, axis=0), np.median(seconds/seconds[:, :1], axis=0)):
-        print(f"| {name} | {len(getattr(sampler, 'nodes', [0]))} | {state.K} | {1000*own:.0f} | {ratio:.2f} |")
+    for name, sampler, state, own, ratio in zip(
+        names,
+        kinds,
+        states,
+        np.median(seconds, axis=0),
+        np.median(seconds / seconds[:, :1], axis=0),
+    ):
+        print(
+            f"| {name} | {len(getattr(sampler, 'nodes', [0]))} | {state.K} | {1000 * own:.0f} |"
+            f" {ratio:.2f} |"
+        )
 
 
 if __name__ == "__main__":

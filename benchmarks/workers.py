@@ -2,11 +2,16 @@
 
     python benchmarks/workers.py [--workers 1 2] [--shards 2 6] [--topics 100] [--sweeps 7]
 
-Shards of a million tokens over 20,000 words, as streaming.py draws them; sweeps begin with the topics of the first one, fitted alone. Workers are processes of a local
-dask cluster on this machine, one thread each. For every way to sweep, from the same start (all draw the same numbers): seconds by the clock, of them those in which documents are swept and
-scored (the tasks); CPU seconds of this process and of the workers; bytes of the jobs that workers read, of the results that come back, of the topics on disk. The quickest sweep of some, after
-one that compiles. Then the same for a longer corpus. Goes to benchmarks/results/workers.json, which nbs/61_distributed.ipynb shows.
+Shards of a million tokens over 20,000 words, as streaming.py draws them; sweeps begin with the
+topics of the first one, fitted alone. Workers are processes of a local
+dask cluster on this machine, one thread each. For every way to sweep, from the same start (all draw
+the same numbers): seconds by the clock, of them those in which documents are swept and
+scored (the tasks); CPU seconds of this process and of the workers; bytes of the jobs that workers
+read, of the results that come back, of the topics on disk. The quickest sweep of some, after
+one that compiles. Then the same for a longer corpus. Goes to benchmarks/results/workers.json, which
+nbs/61_distributed.ipynb shows.
 """
+
 import argparse
 import tempfile
 import time
@@ -24,7 +29,9 @@ def cpu(client):
 def measure(corpus, counts, eta, folder, n, client=None, threads=1):
     "The quickest of n sweeps."
     import numpy as np
+
     from hdp_nb import distributed
+
     spent, rows = {}, []
 
     class Timed(distributed.Phases):
@@ -38,10 +45,15 @@ def measure(corpus, counts, eta, folder, n, client=None, threads=1):
 
         def weighed(self, results):
             for i, result in results:
-                spent["results"] += sum(np.asarray(a).nbytes for a in (result if isinstance(result, tuple) else [result]))
+                spent["results"] += sum(
+                    np.asarray(a).nbytes
+                    for a in (result if isinstance(result, tuple) else [result])
+                )
                 yield i, result
 
-    sampler = distributed.ShardSampler(corpus, folder, eta, init=counts, client=client, n_threads=threads)
+    sampler = distributed.ShardSampler(
+        corpus, folder, eta, init=counts, client=client, n_threads=threads
+    )
     phases, distributed.Phases = distributed.Phases, Timed
     try:
         rng = np.random.default_rng(0)
@@ -51,39 +63,106 @@ def measure(corpus, counts, eta, folder, n, client=None, threads=1):
             start, before = time.perf_counter(), cpu(client)
             state, info = sampler.sweep(rng, state)
             here, there = (b - a for a, b in zip(before, cpu(client)))
-            rows.append({"wall": time.perf_counter() - start, "documents": spent["sweep_documents"], "score": spent["log_doc_blocks"], "cpu_here": here, "cpu_workers": there,
-                         "jobs_mb": sum(path.stat().st_size for path in [*sampler.run.glob(f"job-{i:06d}-*sweep_shard*"), *sampler.run.glob(f"job-{i + 1:06d}-*score_shard*")])/1e6, "results_mb": spent["results"]/1e6,
-                         "topics_mb": sum(path.stat().st_size for path in sampler.run.glob(f"z-{i + 1:06d}-*"))/1e6, "K": info["n_topics"]})
+            rows.append(
+                {
+                    "wall": time.perf_counter() - start,
+                    "documents": spent["sweep_documents"],
+                    "score": spent["log_doc_blocks"],
+                    "cpu_here": here,
+                    "cpu_workers": there,
+                    "jobs_mb": (
+                        sum(
+                            path.stat().st_size
+                            for path in [
+                                *sampler.run.glob(f"job-{i:06d}-*sweep_shard*"),
+                                *sampler.run.glob(f"job-{i + 1:06d}-*score_shard*"),
+                            ]
+                        )
+                        / 1e6
+                    ),
+                    "results_mb": spent["results"] / 1e6,
+                    "topics_mb": (
+                        sum(path.stat().st_size for path in sampler.run.glob(f"z-{i + 1:06d}-*"))
+                        / 1e6
+                    ),
+                    "K": info["n_topics"],
+                }
+            )
     finally:
         distributed.Phases = phases
-    return {name: round(float(value), 4) for name, value in min(rows[1:], key=lambda row: row["wall"]).items()}
+    return {
+        name: round(float(value), 4)
+        for name, value in min(rows[1:], key=lambda row: row["wall"]).items()
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--shards", type=int, nargs="+", default=[2, 6], help="sizes of the corpus, in shards of a million tokens")
-    parser.add_argument("--topics", type=int, default=100, help="that the fit of the first shard begins with")
+    parser.add_argument(
+        "--shards",
+        type=int,
+        nargs="+",
+        default=[2, 6],
+        help="sizes of the corpus, in shards of a million tokens",
+    )
+    parser.add_argument(
+        "--topics", type=int, default=100, help="that the fit of the first shard begins with"
+    )
     parser.add_argument("--sweeps", type=int, default=7)
     args = parser.parse_args()
     from distributed import Client, LocalCluster
-    from streaming import ETA, LENGTH, DOCS, V, shards
+    from streaming import DOCS, ETA, LENGTH, V, shards
+
     from hdp_nb.shards import write_shards
     from hdp_nb.topic_models import HDP
+
     runs = []
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        corpora = [write_shards(folder/f"corpus-{n}", islice(shards((n + 1)*LENGTH*DOCS, 1), n), n_words=V) for n in args.shards]
-        counts = HDP("direct", eta=ETA, n_iter=30, init=args.topics, random_state=0).fit(corpora[0].shard(0)).samples_[-1]
+        corpora = [
+            write_shards(
+                folder / f"corpus-{n}", islice(shards((n + 1) * LENGTH * DOCS, 1), n), n_words=V
+            )
+            for n in args.shards
+        ]
+        counts = (
+            HDP("direct", eta=ETA, n_iter=30, init=args.topics, random_state=0)
+            .fit(corpora[0].shard(0))
+            .samples_[-1]
+        )
 
         def add(how, n, client=None, threads=1):
             for corpus in corpora:
-                found = measure(corpus, counts, ETA, folder/f"{how}-{n}-{corpus.n_tokens}", args.sweeps, client, threads)
-                runs.append({"how": how, "n": n, "tokens": corpus.n_tokens, "documents_in_all": corpus.n_docs, "shards": corpus.n_shards, **found})
+                found = measure(
+                    corpus,
+                    counts,
+                    ETA,
+                    folder / f"{how}-{n}-{corpus.n_tokens}",
+                    args.sweeps,
+                    client,
+                    threads,
+                )
+                runs.append(
+                    {
+                        "how": how,
+                        "n": n,
+                        "tokens": corpus.n_tokens,
+                        "documents_in_all": corpus.n_docs,
+                        "shards": corpus.n_shards,
+                        **found,
+                    }
+                )
+
         for n in args.workers:
             add("threads", n, threads=n)
         for n in args.workers:
-            with LocalCluster(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster, Client(cluster) as client:
+            with (
+                LocalCluster(
+                    n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None
+                ) as cluster,
+                Client(cluster) as client,
+            ):
                 add("workers", n, client)
     save("workers", {"machine": machine(), "words": V, "runs": runs})
     table(list(runs[0]), [run.values() for run in runs])

@@ -1,24 +1,89 @@
 """Hierarchical Dirichlet processes, derived and compiled."""
+
 __version__ = "0.1.0"
 
 import os
 from importlib import import_module
 
-# What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs nothing.
-_HOME = {"Corpus": "corpus", "load_corpus": "readers", "make_bars": "synthetic", "make_five_topics": "synthetic", "make_hdp": "synthetic",
-         "HDP": "estimators", "LDA": "estimators", "TreeHDP": "estimators", "VariationalHDP": "estimators", "OnlineHDP": "estimators",
-         "DPMixture": "estimators", "HNHDP": "estimators", "NestedDP": "estimators", "HDPHMM": "estimators", "load_model": "estimators",
-         "document_completion": "evaluate", "left_to_right": "evaluate", "coherence_npmi": "evaluate", "Unigram": "evaluate",
-         "Topics": "exchange", "read_topics": "exchange", "write_topics": "exchange", "to_pyldavis": "exchange"}
+# What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs
+# nothing.
+_HOME = {
+    "Corpus": "corpus",
+    "load_corpus": "readers",
+    "make_bars": "synthetic",
+    "make_five_topics": "synthetic",
+    "make_hdp": "synthetic",
+    "HDP": "estimators",
+    "LDA": "estimators",
+    "TreeHDP": "estimators",
+    "VariationalHDP": "estimators",
+    "OnlineHDP": "estimators",
+    "DPMixture": "estimators",
+    "HNHDP": "estimators",
+    "NestedDP": "estimators",
+    "HDPHMM": "estimators",
+    "load_model": "estimators",
+    "document_completion": "evaluate",
+    "left_to_right": "evaluate",
+    "coherence_npmi": "evaluate",
+    "Unigram": "evaluate",
+    "Topics": "exchange",
+    "read_topics": "exchange",
+    "write_topics": "exchange",
+    "to_pyldavis": "exchange",
+}
 _MODULES = (
-    "chain", "checks", "corpus", "diagnostics", "direct", "distributed", "dp", "e_step",
-    "emissions", "estimators", "evaluate", "exact", "exchange", "families", "files", "finite_hmm",
-    "franchise", "hmm", "hmm_blocked", "hmm_groups", "hmm_predict", "hmm_sampler", "lda",
-    "likelihood", "mixtures", "model", "nested", "nested_models", "nested_predict",
-    "nested_sampler", "nested_words", "online", "online_moves", "parallel", "plots", "priors",
-    "readers", "report", "results", "sequence_models", "shards", "special", "split_merge",
-    "synthetic", "topic_models", "topics", "tree", "variational", "variational_models",
-    "vector_kernels", "widgets",
+    "chain",
+    "checks",
+    "corpus",
+    "diagnostics",
+    "direct",
+    "distributed",
+    "dp",
+    "e_step",
+    "emissions",
+    "estimators",
+    "evaluate",
+    "exact",
+    "exchange",
+    "families",
+    "files",
+    "finite_hmm",
+    "franchise",
+    "hmm",
+    "hmm_blocked",
+    "hmm_groups",
+    "hmm_predict",
+    "hmm_sampler",
+    "lda",
+    "likelihood",
+    "mixtures",
+    "model",
+    "nested",
+    "nested_models",
+    "nested_predict",
+    "nested_sampler",
+    "nested_words",
+    "online",
+    "online_moves",
+    "parallel",
+    "plots",
+    "priors",
+    "readers",
+    "report",
+    "results",
+    "sequence_models",
+    "shards",
+    "special",
+    "split_merge",
+    "synthetic",
+    "topic_models",
+    "topics",
+    "tree",
+    "variational",
+    "variational_models",
+    "vector_kernels",
+    "widgets",
 )
 
 __all__ = [*_HOME]
@@ -39,16 +104,21 @@ def __dir__():
 def _keep_kernels(folder):
     """Let compiled kernels be kept in a folder, so that they are compiled once on a machine and not once in every process.
 
-    numba notices a change of a function's own file, not of the functions that it calls in other files.
-    So they lie in a folder named by the content of the whole package.  Kernels made inside of functions are compiled anew.
-    The folder's name and the marker file in it show that it is one of these, should anybody want to clear old ones away.
+    numba notices a change of a function's own file, not of the functions that it calls in other
+    files.
+    So they lie in a folder named by the content of the whole package.  Kernels made inside of
+    functions are compiled anew.
+    The folder's name and the marker file in it show that it is one of these, should anybody want to
+    clear old ones away.
     """
     import sys
     from hashlib import sha256
     from importlib.machinery import PathFinder, SourceFileLoader
     from pathlib import Path
 
-    content = sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))).hexdigest()
+    content = sha256(
+        b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    ).hexdigest()
     folder = os.path.join(os.path.abspath(os.path.expanduser(folder)), f"kernels-{content[:16]}")
     os.makedirs(folder, exist_ok=True)
     if not os.path.exists(marker := os.path.join(folder, "hdp_nb-kernels.txt")):
@@ -58,9 +128,14 @@ def _keep_kernels(folder):
     class Loader(SourceFileLoader):
         def exec_module(self, module):
             super().exec_module(module)
-            kernels = [f for f in vars(module).values() if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__]
+            kernels = [
+                f
+                for f in vars(module).values()
+                if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__
+            ]
             if kernels:
                 from numba import config
+
                 before, config.CACHE_DIR = config.CACHE_DIR, folder
                 for kernel in kernels:
                     if not kernel.py_func.__closure__:

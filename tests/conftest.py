@@ -1,4 +1,5 @@
 """What all tests share: the option --slow, draws of hypothesis that repeat, where tools/ is, and a browser."""
+
 import os
 import re
 import shutil
@@ -32,7 +33,7 @@ def pytest_configure(config):
     """Kernels of earlier versions go, but never from a cache that the user has named."""
     if not hasattr(config, "workerinput") and KERNELS.is_dir():
         for path in filter(is_old_kernels, KERNELS.iterdir()):
-            shutil.rmtree(path, ignore_errors=True)       # another pytest may be removing it, too
+            shutil.rmtree(path, ignore_errors=True)  # another pytest may be removing it, too
 
 
 def pytest_addoption(parser):
@@ -45,7 +46,8 @@ def pytest_collection_modifyitems(config, items):
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
     for item in items:
-        # Tests of one file share what they compile, or their browser, so they share a worker.  Notebooks share nothing.
+        # Tests of one file share what they compile, or their browser, so they share a worker.
+        # Notebooks share nothing.
         if item.path.stem != "test_notebooks":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
@@ -54,16 +56,26 @@ def pytest_collection_modifyitems(config, items):
 def browser():
     from playwright.sync_api import Error, sync_playwright
 
-    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")]
+    found = [
+        shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome", "chrome")
+    ]
     with sync_playwright() as playwright:
         try:
             chromium = playwright.chromium.launch(
                 executable_path=next(filter(None, found), None),
-                args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking"])
+                args=[
+                    "--no-sandbox",
+                    "--disable-gpu",
+                    "--disable-quic",
+                    "--disable-background-networking",
+                ],
+            )
         except Error as error:
             if os.environ.get("CI"):
                 raise
-            pytest.skip("needs Chromium (apt install chromium, or .venv/bin/playwright install chromium): "
-                        + str(error).splitlines()[0])
+            pytest.skip(
+                "needs Chromium (apt install chromium, or .venv/bin/playwright install chromium): "
+                + str(error).splitlines()[0]
+            )
         yield chromium
         chromium.close()

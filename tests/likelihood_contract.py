@@ -1,8 +1,8 @@
 """What every likelihood must obey: functions that raise AssertionError for one that does not."""
 
+import contributing
 import numpy as np
 
-import contributing
 from hdp_nb.likelihood import Likelihood, likelihoods
 
 contributing.run(contributing.blocks("a likelihood")[:1])  # registers the worked example's
@@ -118,9 +118,7 @@ def check_block(fam, prior, data):
         one = fam.log_predictive(
             prior, slots, 0, data, n - 1
         )  # the constants are as good as before, too
-        np.testing.assert_allclose(
-            one, fam.log_predictive(prior, kept, 0, data, n - 1), rtol=1e-12
-        )
+        np.testing.assert_allclose(one, fam.log_predictive(prior, kept, 0, data, n - 1), rtol=1e-12)
 
 
 def check_empty(fam, prior, data):
@@ -157,8 +155,10 @@ IDENTITIES = [check_parts, check_chain_rule, check_add_remove, check_block, chec
 
 # --- draws: for likelihoods with explicit parameters ----------------------------------------------
 #
-# Where the truth is drawn from two candidates, the probability of the first given what was seen must be calibrated:
-# the mean of (it was the first) - p, and of that times any function of p, is 0. All of these are bounded, so that no
+# Where the truth is drawn from two candidates, the probability of the first given what was seen
+# must be calibrated:
+# the mean of (it was the first) - p, and of that times any function of p, is 0. All of these are
+# bounded, so that no
 # tail spoils the test, and it knows neither what an observation is nor over what to sum.
 
 
@@ -312,7 +312,5 @@ def settings(fam, hyper, argument):
 def log_marginal_of(fam, prior, data):
     "The log marginal of some rows of data, as a function of their numbers."
     return lambda rows: (
-        fam.log_marginal(prior, filled(fam, prior, data, rows, capacity=1), 0)
-        if len(rows)
-        else 0.0
+        fam.log_marginal(prior, filled(fam, prior, data, rows, capacity=1), 0) if len(rows) else 0.0
     )

@@ -3,17 +3,17 @@
 Plain Python and SciPy, sharing no formula with the package: component marginals are written as the
 textbook joint densities (a multivariate normal, a multivariate t, ...), not as running statistics.
 """
+
 import math
 from typing import NamedTuple
 
 import numpy as np
+from naive import partitions
 from scipy import integrate, stats
 from scipy.special import gammaln, multigammaln
 
-from naive import partitions
-
-
 # log p(x_1, ..., x_m) of the members x of one component, its parameter integrated out
+
 
 def categorical(x, eta, V):
     log_p = 0.0
@@ -24,7 +24,9 @@ def categorical(x, eta, V):
 
 def multinomial(x, eta):
     """Rows of counts: the words of all rows in any one order."""
-    return categorical([v for row in x for v, count in enumerate(row) for _ in range(count)], eta, x.shape[1])
+    return categorical(
+        [v for row in x for v, count in enumerate(row) for _ in range(count)], eta, x.shape[1]
+    )
 
 
 def normal_known_variance(x, mean, variance, noise):
@@ -47,16 +49,21 @@ def normal_inverse_wishart(x, mean, kappa, df, scale):
     scatter = (x - centre).T @ (x - centre)
     gap = np.outer(centre - mean, centre - mean)
     after = scale + scatter + kappa * m / (kappa + m) * gap
-    return (-m * d / 2 * math.log(math.pi) + multigammaln((df + m) / 2, d) - multigammaln(df / 2, d)
-            + df / 2 * np.linalg.slogdet(scale)[1] - (df + m) / 2 * np.linalg.slogdet(after)[1]
-            + d / 2 * math.log(kappa / (kappa + m)))
+    return (
+        -m * d / 2 * math.log(math.pi)
+        + multigammaln((df + m) / 2, d)
+        - multigammaln(df / 2, d)
+        + df / 2 * np.linalg.slogdet(scale)[1]
+        - (df + m) / 2 * np.linalg.slogdet(after)[1]
+        + d / 2 * math.log(kappa / (kappa + m))
+    )
 
 
 class Posterior(NamedTuple):
     n_components: np.ndarray  # P(K = 0..n)
-    together: np.ndarray      # (n, n): P(z_i = z_j)
-    alpha: float              # posterior mean
-    log_evidence: float       # log p(x)
+    together: np.ndarray  # (n, n): P(z_i = z_j)
+    alpha: float  # posterior mean
+    log_evidence: float  # log p(x)
 
 
 def alpha_weights(n, alpha, alpha_prior):
@@ -67,9 +74,20 @@ def alpha_weights(n, alpha, alpha_prior):
     prior = stats.gamma(alpha_prior[0], scale=1 / alpha_prior[1])
 
     def integral(power):  # alpha = e^u: smooth at 0
-        return integrate.quad(lambda u: math.exp(u * (power + 1) + prior.logpdf(math.exp(u))
-                                                 + gammaln(math.exp(u)) - gammaln(math.exp(u) + n)),
-                              -40, 6, limit=500, epsabs=0, epsrel=1e-9)[0]
+        return integrate.quad(
+            lambda u: math.exp(
+                u * (power + 1)
+                + prior.logpdf(math.exp(u))
+                + gammaln(math.exp(u))
+                - gammaln(math.exp(u) + n)
+            ),
+            -40,
+            6,
+            limit=500,
+            epsabs=0,
+            epsrel=1e-9,
+        )[0]
+
     moments = np.array([integral(K) for K in range(1, n + 2)])
     return np.log(moments[:-1]), moments[1:] / moments[:-1]
 
@@ -86,11 +104,18 @@ def posterior(x, log_marginal, alpha=1.0, alpha_prior=None):
         return blocks[members]
 
     every = list(partitions(n))
-    log_p = np.array([log_w[max(z)] + sum(block(tuple(i for i in range(n) if z[i] == k))
-                                          for k in range(max(z) + 1)) for z in every])
+    log_p = np.array(
+        [
+            log_w[max(z)]
+            + sum(block(tuple(i for i in range(n) if z[i] == k)) for k in range(max(z) + 1))
+            for z in every
+        ]
+    )
     log_evidence = np.logaddexp.reduce(log_p)
     p = np.exp(log_p - log_evidence)
     z = np.array(every)
     K = z.max(1) + 1
     together = np.einsum("s,sij->ij", p, z[:, :, None] == z[:, None, :])
-    return Posterior(np.bincount(K, p, n + 1), together, float(p @ mean_alpha[K - 1]), float(log_evidence))
+    return Posterior(
+        np.bincount(K, p, n + 1), together, float(p @ mean_alpha[K - 1]), float(log_evidence)
+    )

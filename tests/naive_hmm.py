@@ -1,15 +1,16 @@
 """Slow, readable oracles for the HDP-HMM: its posterior by enumeration of every partition of the time steps, and a plain Gibbs sampler.
 
-Nothing here is imported from the package. Sequences are lists of symbols, None where one is missing; steps are numbered through all of them.
+Nothing here is imported from the package. Sequences are lists of symbols, None where one is
+missing; steps are numbered through all of them.
 """
+
 from collections import Counter
 from functools import lru_cache
 from math import comb, exp, factorial, lgamma, log
 
 import numpy as np
-from numpy.polynomial.polynomial import polymul
-
 from naive import log_words, partitions
+from numpy.polynomial.polynomial import polymul
 
 
 def transitions(z, lengths):
@@ -33,14 +34,15 @@ def tables_polynomial(n, alpha, kappa):
     out = np.zeros(n + 1)
     for m, s in enumerate(stirling(n)):
         for r in range(m + 1):
-            out[r] += s*comb(m, r)*alpha**r*kappa**(m - r)
+            out[r] += s * comb(m, r) * alpha**r * kappa ** (m - r)
     return out
 
 
 def state_polynomial(z, lengths, alpha, kappa=0.0):
     """p(z | alpha, kappa, gamma) as a polynomial: entry m is the weight of all seatings in which the oracle is asked m times.
 
-    Rows integrated out leave prod_j Gamma(c_j) / Gamma(c_j + n_j) prod_k (alpha beta_k + kappa [j = k])_{n_jk}; powers of the beta_k integrate
+    Rows integrated out leave prod_j Gamma(c_j) / Gamma(c_j + n_j) prod_k (alpha beta_k + kappa [j =
+    k])_{n_jk}; powers of the beta_k integrate
     to gamma^K prod (m_k - 1)! / gamma_m, of which gamma^K / gamma_m is left for the caller.
     """
     counts, out = transitions(z, lengths), np.ones(1)
@@ -48,34 +50,44 @@ def state_polynomial(z, lengths, alpha, kappa=0.0):
         p = np.ones(1)
         for (a, b), n in counts.items():
             if b == k:
-                p = polymul(p, tables_polynomial(n, alpha, kappa*(a == k)))
-        out = polymul(out, [c*factorial(max(m - 1, 0)) if m else 0.0 for m, c in enumerate(p)])
+                p = polymul(p, tables_polynomial(n, alpha, kappa * (a == k)))
+        out = polymul(out, [c * factorial(max(m - 1, 0)) if m else 0.0 for m, c in enumerate(p)])
     for a in {a for a, _ in counts}:
-        n, conc = sum(c for (b, _), c in counts.items() if b == a), alpha + kappa*(a is not None)
-        out = out*exp(lgamma(conc) - lgamma(conc + n))
+        n, conc = sum(c for (b, _), c in counts.items() if b == a), alpha + kappa * (a is not None)
+        out = out * exp(lgamma(conc) - lgamma(conc + n))
     return out
 
 
 def log_gamma_density(v, shape, rate):
-    return (shape - 1)*log(v) - rate*v
+    return (shape - 1) * log(v) - rate * v
 
 
 class Posterior:
     """Exact posterior of tiny sequences under the HDP-HMM.
 
     `n_states[k]`: P(K = k); `same[s, t]`: probability that steps s and t share a state.
-    Sticky where kappa > 0: row j has concentration alpha + kappa, of which kappa belongs to j itself; the start has no such row.
-    `emission(indices)` is the log marginal of the steps in one state; by default symbols with a Dirichlet prior.
+    Sticky where kappa > 0: row j has concentration alpha + kappa, of which kappa belongs to j
+    itself; the start has no such row.
+    `emission(indices)` is the log marginal of the steps in one state; by default symbols with a
+    Dirichlet prior.
     """
+
     def __init__(self, sequences, n_symbols, eta, alpha=1.0, gamma=1.0, kappa=0.0, emission=None):
-        self.x, self.lengths, self.V = [v for s in sequences for v in s], [len(s) for s in sequences], n_symbols
+        self.x, self.lengths, self.V = (
+            [v for s in sequences for v in s],
+            [len(s) for s in sequences],
+            n_symbols,
+        )
         self.emission, self.z = emission, list(partitions(len(self.x)))
-        p = np.array([self.prior(z, alpha, gamma, kappa) for z in self.z])*self.words(eta)
-        self._summarise(p/p.sum())
+        p = np.array([self.prior(z, alpha, gamma, kappa) for z in self.z]) * self.words(eta)
+        self._summarise(p / p.sum())
 
     def prior(self, z, alpha, gamma, kappa):
         poly = state_polynomial(z, self.lengths, alpha, kappa)
-        return sum(c*gamma**(max(z) + 1)*exp(lgamma(gamma) - lgamma(gamma + m)) for m, c in enumerate(poly))
+        return sum(
+            c * gamma ** (max(z) + 1) * exp(lgamma(gamma) - lgamma(gamma + m))
+            for m, c in enumerate(poly)
+        )
 
     def words(self, eta):
         "p(x | z) for every partition z."
@@ -85,7 +97,14 @@ class Posterior:
                 seen = [i for i, v in enumerate(self.x) if v is not None]
                 out.append(log_words([self.x[i] for i in seen], [z[i] for i in seen], self.V, eta))
             else:
-                out.append(sum(self.emission([i for i in range(len(z)) if z[i] == k and self.x[i] is not None]) for k in set(z)))
+                out.append(
+                    sum(
+                        self.emission(
+                            [i for i in range(len(z)) if z[i] == k and self.x[i] is not None]
+                        )
+                        for k in set(z)
+                    )
+                )
         return np.exp(out)
 
     def _summarise(self, p):
@@ -93,45 +112,58 @@ class Posterior:
         self.n_states, self.same = np.zeros(N + 1), np.zeros((N, N))
         for z, weight in zip(self.z, p):
             self.n_states[max(z) + 1] += weight
-            self.same += weight*np.equal.outer(z, z)
+            self.same += weight * np.equal.outer(z, z)
 
-    def hyper(self, eta, alpha, gamma, kappa=0.0, alpha_prior=None, gamma_prior=None, kappa_prior=None, eta_prior=None, n_grid=40):
+    def hyper(
+        self,
+        eta,
+        alpha,
+        gamma,
+        kappa=0.0,
+        alpha_prior=None,
+        gamma_prior=None,
+        kappa_prior=None,
+        eta_prior=None,
+        n_grid=40,
+    ):
         """Posterior means of alpha, gamma, kappa, eta, those with a Gamma(shape, rate) prior integrated over by quadrature.
 
         Also makes `n_states` and `same` those of the same posterior.
         """
+
         def nodes(value, prior):
             if prior is None:
                 return np.array([value]), np.ones(1)
             u, w = np.polynomial.legendre.leggauss(n_grid)
-            v = np.exp(log(1e-6) + (log(60.0) - log(1e-6))*(u + 1)/2)
-            return v, w*v*np.exp([log_gamma_density(x, *prior) for x in v])
+            v = np.exp(log(1e-6) + (log(60.0) - log(1e-6)) * (u + 1) / 2)
+            return v, w * v * np.exp([log_gamma_density(x, *prior) for x in v])
+
         alphas, w_a = nodes(alpha, alpha_prior)
         gammas, w_g = nodes(gamma, gamma_prior)
         kappas, w_k = nodes(kappa, kappa_prior)
         etas, w_e = nodes(eta, eta_prior)
-        words = np.array([self.words(e) for e in etas])                                          # (eta, z)
+        words = np.array([self.words(e) for e in etas])  # (eta, z)
         m = np.arange(len(self.x) + 1)
-        norm = np.array([[exp(lgamma(g) - lgamma(g + i)) for i in m] for g in gammas])           # (gamma, m)
+        norm = np.array([[exp(lgamma(g) - lgamma(g + i)) for i in m] for g in gammas])  # (gamma, m)
         p, sums = np.zeros(len(self.z)), np.zeros(4)
         for s, z in enumerate(self.z):
-            at_g = gammas**(max(z) + 1)*w_g
+            at_g = gammas ** (max(z) + 1) * w_g
             means = np.zeros(4)
             total = 0.0
             for a, wa in zip(alphas, w_a):
                 for k, wk in zip(kappas, w_k):
                     poly = state_polynomial(z, self.lengths, a, k)
-                    by_gamma = at_g*(norm[:, :len(poly)] @ poly)*wa*wk
+                    by_gamma = at_g * (norm[:, : len(poly)] @ poly) * wa * wk
                     mass = by_gamma.sum()
                     total += mass
-                    means += np.array([a*mass, (gammas*by_gamma).sum(), k*mass, 0.0])
-            by_eta = words[:, s]*w_e
-            p[s] = total*by_eta.sum()
+                    means += np.array([a * mass, (gammas * by_gamma).sum(), k * mass, 0.0])
+            by_eta = words[:, s] * w_e
+            p[s] = total * by_eta.sum()
             means *= by_eta.sum()
-            means[3] = total*(etas*by_eta).sum()
+            means[3] = total * (etas * by_eta).sum()
             sums += means
-        self._summarise(p/p.sum())
-        return sums/p.sum()
+        self._summarise(p / p.sum())
+        return sums / p.sum()
 
 
 class Gibbs:
@@ -139,11 +171,23 @@ class Gibbs:
 
     `mistake="self"` leaves out what a self-transition does to its own counts.
     """
+
     def __init__(self, sequences, n_symbols, eta, alpha, gamma, rng, kappa=0.0, mistake=None):
-        self.x, self.lengths, self.V = [v for s in sequences for v in s], [len(s) for s in sequences], n_symbols
-        self.eta, self.alpha, self.gamma, self.kappa, self.rng, self.mistake = eta, alpha, gamma, kappa, rng, mistake
+        self.x, self.lengths, self.V = (
+            [v for s in sequences for v in s],
+            [len(s) for s in sequences],
+            n_symbols,
+        )
+        self.eta, self.alpha, self.gamma, self.kappa, self.rng, self.mistake = (
+            eta,
+            alpha,
+            gamma,
+            kappa,
+            rng,
+            mistake,
+        )
         self.first = set(np.cumsum([0] + self.lengths)[:-1].tolist())
-        self.z, self.beta, self.rest = [0]*len(self.x), {0: 0.5}, 0.5
+        self.z, self.beta, self.rest = [0] * len(self.x), {0: 0.5}, 0.5
 
     def counts(self):
         "Transitions between steps that have a state (those without one interrupt the chain)."
@@ -158,7 +202,7 @@ class Gibbs:
         if self.x[i] is None:
             return 1.0
         others = [self.x[j] for j in range(len(self.x)) if self.z[j] == k and self.x[j] is not None]
-        return (others.count(self.x[i]) + self.eta)/(len(others) + self.V*self.eta)
+        return (others.count(self.x[i]) + self.eta) / (len(others) + self.V * self.eta)
 
     def step(self, i):
         self.z[i] = None
@@ -166,16 +210,24 @@ class Gibbs:
             self.rest += self.beta.pop(k)
         a = None if i in self.first else self.z[i - 1]
         b = None if i + 1 in self.first or i + 1 == len(self.z) else self.z[i + 1]
-        n, new, al, ka, right = self.counts(), max(self.beta, default=-1) + 1, self.alpha, self.kappa, self.mistake != "self"
+        n, new, al, ka, right = (
+            self.counts(),
+            max(self.beta, default=-1) + 1,
+            self.alpha,
+            self.kappa,
+            self.mistake != "self",
+        )
         row = lambda k: sum(c for (j, _), c in n.items() if j == k)
         weights = {}
         for k, w in [*self.beta.items(), (new, self.rest)]:
             stay = a is not None and a == k
-            p = (al*w + ka*stay + n[a, k])*self.emission(i, k)
+            p = (al * w + ka * stay + n[a, k]) * self.emission(i, k)
             if b is not None:
-                p *= (al*self.beta[b] + ka*(k == b) + n[k, b] + right*(stay and k == b))/(al + ka + row(k) + right*stay)
+                p *= (al * self.beta[b] + ka * (k == b) + n[k, b] + right * (stay and k == b)) / (
+                    al + ka + row(k) + right * stay
+                )
             weights[k] = p
-        u = self.rng.random()*sum(weights.values())
+        u = self.rng.random() * sum(weights.values())
         for k, w in weights.items():
             u -= w
             if u < 0:
@@ -183,18 +235,18 @@ class Gibbs:
         self.z[i] = k
         if k == new:
             b = self.rng.beta(1, self.gamma)
-            self.beta[k], self.rest = b*self.rest, (1 - b)*self.rest
+            self.beta[k], self.rest = b * self.rest, (1 - b) * self.rest
 
     def tables(self, n, conc):
-        return sum(self.rng.random()*(conc + l) < conc for l in range(n))
+        return sum(self.rng.random() * (conc + l) < conc for l in range(n))
 
     def weights(self):
         "Tables of the oracle, then beta given them."
         m = Counter()
         for (a, k), n in self.counts().items():
-            own = self.kappa*(a == k)
-            served = self.tables(n, self.alpha*self.beta[k] + own)
-            m[k] += served - self.rng.binomial(served, own/(own + self.alpha*self.beta[k]))
+            own = self.kappa * (a == k)
+            served = self.tables(n, self.alpha * self.beta[k] + own)
+            m[k] += served - self.rng.binomial(served, own / (own + self.alpha * self.beta[k]))
         labels = sorted(m)
         draw = self.rng.dirichlet([m[k] for k in labels] + [self.gamma])
         self.beta, self.rest = dict(zip(labels, draw)), draw[-1]
@@ -213,14 +265,16 @@ def sampled(states, n_steps):
         p_K[len(set(z.tolist()))] += 1
         same += np.equal.outer(z, z)
         n += 1
-    return p_K/n, same/n
+    return p_K / n, same / n
 
 
 class GroupedPosterior(Posterior):
     """Exact posterior of tiny sequences in groups: one HDP-HMM for each group under a master Dirichlet process, by the urn with an oracle for every group.
 
-    `group[s]` is the group of sequence s, `conc` the concentration of the groups' weights around the master's.
+    `group[s]` is the group of sequence s, `conc` the concentration of the groups' weights around
+    the master's.
     """
+
     def __init__(self, sequences, group, n_symbols, eta, alpha, gamma, conc, kappa=0.0):
         self.group, self.conc = group, conc
         super().__init__(sequences, n_symbols, eta, alpha, gamma, kappa)
@@ -237,11 +291,27 @@ class GroupedPosterior(Posterior):
                 return 1.0
             g, a, k = steps[s]
             after, named = done + Counter([(g, a, k)]), told + Counter([(g, k)])
-            stay = kappa*(a == k)
-            p = (done[g, a, k] + stay)*go(s + 1, after, told, master) if done[g, a, k] + stay else 0.0
+            stay = kappa * (a == k)
+            p = (
+                (done[g, a, k] + stay) * go(s + 1, after, told, master)
+                if done[g, a, k] + stay
+                else 0.0
+            )
             asked = sum(c for (h, _), c in told.items() if h == g)
             if told[g, k]:
-                p += alpha*told[g, k]/(asked + self.conc)*go(s + 1, after, named, master)
-            p += alpha*self.conc/(asked + self.conc)*(master[k] or gamma)/(sum(master.values()) + gamma)*go(s + 1, after, named, master + Counter([k]))
-            return p/(sum(c for (h, b, _), c in done.items() if (h, b) == (g, a)) + alpha + kappa*(a is not None))
+                p += alpha * told[g, k] / (asked + self.conc) * go(s + 1, after, named, master)
+            p += (
+                alpha
+                * self.conc
+                / (asked + self.conc)
+                * (master[k] or gamma)
+                / (sum(master.values()) + gamma)
+                * go(s + 1, after, named, master + Counter([k]))
+            )
+            return p / (
+                sum(c for (h, b, _), c in done.items() if (h, b) == (g, a))
+                + alpha
+                + kappa * (a is not None)
+            )
+
         return go(0, Counter(), Counter(), Counter())

@@ -1,7 +1,9 @@
 """Bad input: a ValueError that names the argument, what it got and what it takes; on the command line one line and exit code 2.
 
-Every case goes through the estimators and, as a file, through `hdp_nb`; nothing may be written, changed or removed by either.
+Every case goes through the estimators and, as a file, through `hdp_nb`; nothing may be written,
+changed or removed by either.
 """
+
 import json
 import os
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 from hdp_nb import cli
 from hdp_nb.corpus import Corpus
 from hdp_nb.mixtures import DPMixture
@@ -32,8 +35,9 @@ def mixture(**params):
 
 
 def contents():
-    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()} | {
-        str(path): None for path in Path().rglob("*") if path.is_dir()}
+    return {
+        str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()
+    } | {str(path): None for path in Path().rglob("*") if path.is_dir()}
 
 
 @pytest.fixture
@@ -44,14 +48,21 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def refused(folder, capsys):
     """Call the command line and check how it refuses; returns the line."""
+
     def refused(*arguments):
         before = contents()
         capsys.readouterr()
         code = cli.main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
-        assert (code, out) == (2, "") and err.startswith("hdp_nb") and err.endswith("\n") and err.count("\n") == 1, (code, out, err)
+        assert (
+            (code, out) == (2, "")
+            and err.startswith("hdp_nb")
+            and err.endswith("\n")
+            and err.count("\n") == 1
+        ), (code, out, err)
         assert "Traceback" not in err and contents() == before
         return err
+
     return refused
 
 
@@ -80,13 +91,23 @@ def test_counts(case, form, make):
     with pytest.raises(ValueError, match=message):
         make().fit(form(bad))
     fitted = make().fit(form(X))
-    before = {name: np.array(value) for name, value in vars(fitted).items() if isinstance(value, np.ndarray)}
-    for method in (fitted.transform, fitted.score) if make is hdp else (fitted.predict, fitted.score):
+    before = {
+        name: np.array(value)
+        for name, value in vars(fitted).items()
+        if isinstance(value, np.ndarray)
+    }
+    for method in (
+        (fitted.transform, fitted.score) if make is hdp else (fitted.predict, fitted.score)
+    ):
         with pytest.raises(ValueError, match=message if case != "no words" else "0 feature"):
             method(form(bad))
-    with pytest.raises(ValueError, match=message):        # what was learned before stays
+    with pytest.raises(ValueError, match=message):  # what was learned before stays
         fitted.fit(form(bad))
-    assert all(np.array_equal(getattr(fitted, name), value) for name, value in before.items() if name != "data_")
+    assert all(
+        np.array_equal(getattr(fitted, name), value)
+        for name, value in before.items()
+        if name != "data_"
+    )
 
 
 @pytest.mark.parametrize("case", BAD_COUNTS)
@@ -96,23 +117,42 @@ def test_counts_in_a_file(case, refused):
     assert "bad.npz" in err
 
 
-@pytest.mark.parametrize("name, text, says", [
-    ("a.ldac", "2 0:1 1:-3\n", "line 1"), ("a.ldac", "1 0:1\n1 0:1.5\n", "line 2"), ("a.ldac", "1 0:nan\n", "line 1"),
-    ("a.ldac", "3 0:1 1:2\n", "promises 3"), ("a.ldac", "1 -1:1\n", "line 1"), ("a.ldac", "", "a.ldac"), ("a.ldac", "0\n0\n", "token"),
-    ("docword.a.txt", "2\n3\n2\n1 1 2\n2 3 -1\n", "at least 0"), ("docword.a.txt", "2\n3\n1\n1 1 0.5\n", "docword.a.txt"),
-    ("docword.a.txt", "2\n3\n4\n1 1 2\n", "promises 4"), ("docword.a.txt", "2\n3\n1\n1 4 1\n", "words 1 to 3"),
-    ("docword.a.txt", "2\n3\n", "three lines"), ("docword.a.txt", "0\n3\n0\n", "D"),
-    ("a.txt", "", "no word"), ("a.txt", "1 2 3\n", "no word"),
-])
+@pytest.mark.parametrize(
+    "name, text, says",
+    [
+        ("a.ldac", "2 0:1 1:-3\n", "line 1"),
+        ("a.ldac", "1 0:1\n1 0:1.5\n", "line 2"),
+        ("a.ldac", "1 0:nan\n", "line 1"),
+        ("a.ldac", "3 0:1 1:2\n", "promises 3"),
+        ("a.ldac", "1 -1:1\n", "line 1"),
+        ("a.ldac", "", "a.ldac"),
+        ("a.ldac", "0\n0\n", "token"),
+        ("docword.a.txt", "2\n3\n2\n1 1 2\n2 3 -1\n", "at least 0"),
+        ("docword.a.txt", "2\n3\n1\n1 1 0.5\n", "docword.a.txt"),
+        ("docword.a.txt", "2\n3\n4\n1 1 2\n", "promises 4"),
+        ("docword.a.txt", "2\n3\n1\n1 4 1\n", "words 1 to 3"),
+        ("docword.a.txt", "2\n3\n", "three lines"),
+        ("docword.a.txt", "0\n3\n0\n", "D"),
+        ("a.txt", "", "no word"),
+        ("a.txt", "1 2 3\n", "no word"),
+    ],
+)
 def test_text_files(name, text, says, refused):
     Path(name).write_text(text)
     err = refused("fit", name, "--out", "run")
     assert says in err and (name in err or says == "token")
 
 
-@pytest.mark.parametrize("name, data", [
-    ("a.npz", b""), ("a.npz", b"PK\x03\x04 and so on"), ("a.txt", b"\xff\xfe\x00"), ("a.txt.gz", b"\x1f\x8b\x08\x00broken"), ("a.ldac", b"\x80\n"),
-])
+@pytest.mark.parametrize(
+    "name, data",
+    [
+        ("a.npz", b""),
+        ("a.npz", b"PK\x03\x04 and so on"),
+        ("a.txt", b"\xff\xfe\x00"),
+        ("a.txt.gz", b"\x1f\x8b\x08\x00broken"),
+        ("a.ldac", b"\x80\n"),
+    ],
+)
 def test_files_of_no_kind(name, data, refused):
     Path(name).write_bytes(data)
     assert name in refused("fit", name, "--out", "run")
@@ -137,7 +177,10 @@ def test_an_unknown_name(refused):
     assert "CORPUS must be one of sotu, kjv" in err and "'satu'" in err
     assert "folder" in refused("fit", "folder/file.npz", "--out", "run")
     os.mkdir("here")
-    assert "here: " in (err := refused("fit", "here", "--out", "run")) and "a folder must hold .txt files" in err
+    assert (
+        "here: " in (err := refused("fit", "here", "--out", "run"))
+        and "a folder must hold .txt files" in err
+    )
 
 
 def test_no_tokens(refused):
@@ -148,6 +191,7 @@ def test_no_tokens(refused):
 
 
 # Vocabulary and groups
+
 
 def test_a_vocabulary_that_does_not_match(refused):
     with pytest.raises(ValueError, match="vocab must name every column of X: 3 columns, got 2"):
@@ -165,7 +209,12 @@ def test_a_vocabulary_that_does_not_match(refused):
     assert "nowhere: No such file" in refused("fit", "a.ldac", "--vocab", "nowhere", "--out", "run")
     assert cli.main(["fit", "a.ldac", "--out", "ids", "--n-iter", "3", "--quiet"]) == 0
     Path("three").write_text("a\nb\nc\n")
-    assert cli.main(["fit", "a.ldac", "--vocab", "three", "--out", "words", "--n-iter", "3", "--quiet"]) == 0
+    assert (
+        cli.main(
+            ["fit", "a.ldac", "--vocab", "three", "--out", "words", "--n-iter", "3", "--quiet"]
+        )
+        == 0
+    )
     Corpus.from_docs([["x", "y", "y"]]).save("other.npz")
     Corpus([0, 4], [0, 2]).save("more.npz")
     assert "got none of its 3" in refused("score", "words", "other.npz")
@@ -174,7 +223,9 @@ def test_a_vocabulary_that_does_not_match(refused):
 
 
 def test_group_labels(refused):
-    with pytest.raises(ValueError, match=r"groups\['age'\] must hold one label per document: 5 documents, got 4"):
+    with pytest.raises(
+        ValueError, match=r"groups\['age'\] must hold one label per document: 5 documents, got 4"
+    ):
         Corpus.from_matrix(X, groups={"age": list("aabb")})
     Corpus.from_matrix(X, groups={"age": list("aabbb")}).save("whole.npz")
     with np.load("whole.npz") as arrays:
@@ -188,10 +239,29 @@ def test_group_labels(refused):
 # Parameters
 
 PARAMETERS = [
-    ("eta", 0), ("eta", -1.0), ("eta", np.nan), ("eta", np.inf), ("alpha", 0), ("alpha", -1.0), ("gamma", 0), ("gamma", np.inf),
-    ("alpha_prior", (1, 0)), ("alpha_prior", (-1, 1)), ("alpha_prior", (1,)), ("gamma_prior", (np.nan, 1)), ("gamma_prior", "flat"),
-    ("n_iter", 0), ("n_iter", -3), ("burn_in", -1), ("burn_in", 5), ("thin", 0), ("n_chains", 0),
-    ("sampler", "magic"), ("init", 0), ("init", "luck"), ("random_state", -1),
+    ("eta", 0),
+    ("eta", -1.0),
+    ("eta", np.nan),
+    ("eta", np.inf),
+    ("alpha", 0),
+    ("alpha", -1.0),
+    ("gamma", 0),
+    ("gamma", np.inf),
+    ("alpha_prior", (1, 0)),
+    ("alpha_prior", (-1, 1)),
+    ("alpha_prior", (1,)),
+    ("gamma_prior", (np.nan, 1)),
+    ("gamma_prior", "flat"),
+    ("n_iter", 0),
+    ("n_iter", -3),
+    ("burn_in", -1),
+    ("burn_in", 5),
+    ("thin", 0),
+    ("n_chains", 0),
+    ("sampler", "magic"),
+    ("init", 0),
+    ("init", "luck"),
+    ("random_state", -1),
 ]
 
 
@@ -203,8 +273,21 @@ def test_parameters(name, value):
                 make(**{name: value}).fit(X)
 
 
-@pytest.mark.parametrize("name, value", [*PARAMETERS, ("burn_in", 4), ("eta", "much"), ("n_iter", 2.5), ("top_words", 0), ("test_size", 1.0),
-                                         ("test_size", -0.1), ("min_count", 0), ("format", "pdf"), ("colour", "red")])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *PARAMETERS,
+        ("burn_in", 4),
+        ("eta", "much"),
+        ("n_iter", 2.5),
+        ("top_words", 0),
+        ("test_size", 1.0),
+        ("test_size", -0.1),
+        ("min_count", 0),
+        ("format", "pdf"),
+        ("colour", "red"),
+    ],
+)
 def test_parameters_on_the_command_line(name, value, refused):
     save("x.npz", X)
     option = "--" + ("seed" if name == "random_state" else name).replace("_", "-")
@@ -214,12 +297,22 @@ def test_parameters_on_the_command_line(name, value, refused):
 
 
 def test_commands(refused):
-    for arguments in ([], ["walk"], ["fit"], ["fit", "sotu"], ["fit", "--out", "run"], ["topics"], ["score", "run"], ["report"]):
+    for arguments in (
+        [],
+        ["walk"],
+        ["fit"],
+        ["fit", "sotu"],
+        ["fit", "--out", "run"],
+        ["topics"],
+        ["score", "run"],
+        ["report"],
+    ):
         refused(*arguments)
     assert refused("--colour") and refused("fit", "sotu", "kjv", "--out", "run")
 
 
 # Where to write
+
 
 def test_a_place_that_cannot_be_written(refused):
     save("x.npz", X)
@@ -244,6 +337,7 @@ def test_a_folder_without_permission(refused):
 
 # Saved models and checkpoints
 
+
 @pytest.mark.parametrize("make", [hdp, mixture])
 def test_a_saved_model_that_is_no_more(make, folder):
     model = make().fit(X)
@@ -251,7 +345,9 @@ def test_a_saved_model_that_is_no_more(make, folder):
     whole = Path("model.npz").read_bytes()
     for data in (b"", whole[:100], whole[:-20], b"text"):
         Path("cut.npz").write_bytes(data)
-        with pytest.raises(ValueError, match=r"cut.npz: takes .*\(it is no archive, or its end is missing"):
+        with pytest.raises(
+            ValueError, match=r"cut.npz: takes .*\(it is no archive, or its end is missing"
+        ):
             type(model).load("cut.npz")
     np.savez("foreign.npz", weights=np.ones(3))
     with pytest.raises(ValueError, match="foreign.npz"):
@@ -269,7 +365,7 @@ def test_a_checkpoint_that_is_no_more(make, folder):
         Path("c-0.npz").write_bytes(data)
         with pytest.raises(ValueError, match="checkpoint.*c-0.npz"):
             make(n_iter=4, burn_in=1).fit(X, checkpoint="c.npz")
-        assert Path("c-0.npz").read_bytes() == data                  # not overwritten
+        assert Path("c-0.npz").read_bytes() == data  # not overwritten
     Path("c-0.npz").write_bytes(whole)
     for other in (dict(eta=0.7), dict(burn_in=2)):
         with pytest.raises(ValueError, match=f"{list(other)[0]} = "):
@@ -304,7 +400,12 @@ def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
 def test_the_folder_of_a_run_that_is_no_more(refused):
     save("x.npz", X)
     assert cli.main(["fit", "x.npz", "--out", "run", "--n-iter", "4", "--quiet"]) == 0
-    for command in (["topics", "nowhere"], ["topics", "x.npz"], ["score", ".", "x.npz"], ["report", "."]):
+    for command in (
+        ["topics", "nowhere"],
+        ["topics", "x.npz"],
+        ["score", ".", "x.npz"],
+        ["report", "."],
+    ):
         assert "holds no summary.json" in refused(*command) or command[1] == "x.npz"
     model, summary = Path("run/model.npz").read_bytes(), Path("run/summary.json").read_text()
     Path("run/model.npz").write_bytes(model[:500])
@@ -321,6 +422,7 @@ def test_the_folder_of_a_run_that_is_no_more(refused):
 
 # And what is no mistake
 
+
 @pytest.mark.parametrize("make", [hdp, mixture])
 def test_empty_documents_and_words_that_never_occur_are_legal(make, folder):
     empty = X.copy()
@@ -331,5 +433,20 @@ def test_empty_documents_and_words_that_never_occur_are_legal(make, folder):
     if make is hdp:
         assert model.components_.shape[1] == 3 and np.isfinite(model.components_).all()
         Corpus.from_matrix(empty).save("empty.npz")
-        assert cli.main(["fit", "empty.npz", "--out", "run", "--n-iter", "4", "--test-size", "0.4", "--quiet"]) == 0
+        assert (
+            cli.main(
+                [
+                    "fit",
+                    "empty.npz",
+                    "--out",
+                    "run",
+                    "--n-iter",
+                    "4",
+                    "--test-size",
+                    "0.4",
+                    "--quiet",
+                ]
+            )
+            == 0
+        )
         assert cli.main(["score", "run", "empty.npz", "--test-size", "0.5"]) == 0

@@ -1,4 +1,5 @@
 """chain: what is kept, resume to the last bit, being killed, being interrupted, threads, bad input."""
+
 import os
 import re
 import signal
@@ -25,7 +26,7 @@ class Inner(NamedTuple):
 
 
 class State(NamedTuple):
-    x: np.ndarray            # grows
+    x: np.ndarray  # grows
     inner: Inner
     levels: tuple
     scale: float
@@ -35,44 +36,72 @@ class State(NamedTuple):
 
 class Walk:
     "A random walk that changes its state in place, grows an array, and spawns; touches every kind of leaf."
-    def __init__(self, step=1.0, data=np.arange(4)): self.step, self.data = step, data
-    def params(self): return {"step": self.step, "data": self.data, "prior": (1, 1), "nothing": None}
+
+    def __init__(self, step=1.0, data=np.arange(4)):
+        self.step, self.data = step, data
+
+    def params(self):
+        return {"step": self.step, "data": self.data, "prior": (1, 1), "nothing": None}
 
     def init(self, rng):
-        return State(rng.normal(size=2), Inner(np.zeros((2, 3), np.int32), 0),
-                     (np.ones(1), np.zeros(2, bool)), 0.5, "walk", None)
+        return State(
+            rng.normal(size=2),
+            Inner(np.zeros((2, 3), np.int32), 0),
+            (np.ones(1), np.zeros(2, bool)),
+            0.5,
+            "walk",
+            None,
+        )
 
     def sweep(self, rng, state):
         x = state.x if rng.random() > 0.2 else np.append(state.x, 0.0)
         x += rng.normal(scale=self.step, size=x.size)
-        x[0] += rng.spawn(1)[0].random()                  # the seed sequence is part of the state too
+        x[0] += rng.spawn(1)[0].random()  # the seed sequence is part of the state too
         state.inner.n[rng.integers(2), rng.integers(3)] += 1
         state.levels[0][0] *= 1.5
-        new = State(x, Inner(state.inner.n, state.inner.total + 1), state.levels, state.scale + 1, "walk", None)
+        new = State(
+            x,
+            Inner(state.inner.n, state.inner.total + 1),
+            state.levels,
+            state.scale + 1,
+            "walk",
+            None,
+        )
         return new, {"sum": x.sum(), "size": x.size}
 
 
 class Snapped(Walk):
     "Keeps a dict with an array of its own state, not copied."
-    def snapshot(self, state): return {"n": state.inner.n, "deep": Inner(state.x, 3)}
+
+    def snapshot(self, state):
+        return {"n": state.inner.n, "deep": Inner(state.x, 3)}
 
 
 def leaves(nest):
-    if hasattr(nest, "_asdict"): nest = list(nest._asdict().items())
-    if isinstance(nest, dict): nest = list(nest.items())
-    if isinstance(nest, (list, tuple)): return [leaf for part in nest for leaf in leaves(part)]
+    if hasattr(nest, "_asdict"):
+        nest = list(nest._asdict().items())
+    if isinstance(nest, dict):
+        nest = list(nest.items())
+    if isinstance(nest, (list, tuple)):
+        return [leaf for part in nest for leaf in leaves(part)]
     return [nest]
 
 
 def assert_same(one, two):
     "Two Chains, equal to the last bit and in every type."
-    for a, b in zip(leaves([one.state, one.samples, one.trace]), leaves([two.state, two.samples, two.trace]), strict=True):
+    for a, b in zip(
+        leaves([one.state, one.samples, one.trace]),
+        leaves([two.state, two.samples, two.trace]),
+        strict=True,
+    ):
         assert type(a) is type(b)
         if isinstance(a, np.ndarray):
             assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
         else:
             assert a == b
-    assert type(one.state) is type(two.state) and [type(s) for s in one.samples] == [type(s) for s in two.samples]
+    assert type(one.state) is type(two.state) and [type(s) for s in one.samples] == [
+        type(s) for s in two.samples
+    ]
     assert (one.n_done, one.interrupted) == (two.n_done, two.interrupted)
     same_rng(one.rng, two.rng)
 
@@ -83,6 +112,7 @@ def same_rng(a, b):
 
 
 # ---------------------------------------------------------------- what is kept
+
 
 @given(st.integers(0, 40), st.data())
 def test_kept_sweeps_and_trace(n_iter, data):
@@ -95,7 +125,9 @@ def test_kept_sweeps_and_trace(n_iter, data):
         assert all(t.dtype == float and t.shape == (n_iter,) for t in chain.trace.values())
     # a sample made after sweep s (from 0) has seen s + 1 sweeps
     assert [s.inner.total - 1 for s in chain.samples] == list(range(n_iter))[burn_in::thin]
-    assert [s.x.sum() for s in chain.samples] == list(chain.trace.get("sum", np.zeros(0))[burn_in::thin])
+    assert [s.x.sum() for s in chain.samples] == list(
+        chain.trace.get("sum", np.zeros(0))[burn_in::thin]
+    )
 
 
 def test_equals_the_bare_loop():
@@ -131,9 +163,12 @@ def test_info_may_be_a_namedtuple_and_must_keep_its_names():
     class Info(NamedTuple):
         k: int
         f: float
-    sampler = SimpleNamespace(init=lambda rng: Inner(np.zeros(1), 0), sweep=lambda rng, s: (s, Info(3, .5)))
+
+    sampler = SimpleNamespace(
+        init=lambda rng: Inner(np.zeros(1), 0), sweep=lambda rng, s: (s, Info(3, 0.5))
+    )
     chain = run_chain(sampler, np.random.default_rng(0), 2)
-    assert chain.trace["k"].tolist() == [3, 3] and chain.trace["f"].tolist() == [.5, .5]
+    assert chain.trace["k"].tolist() == [3, 3] and chain.trace["f"].tolist() == [0.5, 0.5]
     names = iter("ab")
     sampler.sweep = lambda rng, s: (s, {next(names): 1.0})
     with pytest.raises(ValueError, match="sampler.sweep: info"):
@@ -142,6 +177,7 @@ def test_info_may_be_a_namedtuple_and_must_keep_its_names():
 
 # ---------------------------------------------------------------- callbacks and progress
 
+
 def test_callback_order():
     log = []
 
@@ -149,13 +185,31 @@ def test_callback_order():
         def sweep(self, rng, state):
             log.append("sweep")
             return super().sweep(rng, state)
+
         def snapshot(self, state):
             log.append("keep")
             return state
 
-    run_chain(Logged(), np.random.default_rng(0), 4, burn_in=1, thin=2,
-              callback=lambda sweep, state: log.append((sweep, state.inner.total)))
-    assert log == ["sweep", (0, 1), "sweep", "keep", (1, 2), "sweep", (2, 3), "sweep", "keep", (3, 4)]
+    run_chain(
+        Logged(),
+        np.random.default_rng(0),
+        4,
+        burn_in=1,
+        thin=2,
+        callback=lambda sweep, state: log.append((sweep, state.inner.total)),
+    )
+    assert log == [
+        "sweep",
+        (0, 1),
+        "sweep",
+        "keep",
+        (1, 2),
+        "sweep",
+        (2, 3),
+        "sweep",
+        "keep",
+        (3, 4),
+    ]
 
 
 def test_callback_sees_what_the_checkpoint_holds(tmp_path):
@@ -163,10 +217,13 @@ def test_callback_sees_what_the_checkpoint_holds(tmp_path):
     file = tmp_path / "c.npz"
 
     def look(sweep, state):
-        if sweep:                                     # written after the callback before this one
+        if sweep:  # written after the callback before this one
             assert (load_npz(file)["state/x"] == seen[sweep - 1]).all()
         seen[sweep] = state.x.copy()
-    run_chain(Walk(), np.random.default_rng(0), 6, callback=look, checkpoint=file, checkpoint_every=1)
+
+    run_chain(
+        Walk(), np.random.default_rng(0), 6, callback=look, checkpoint=file, checkpoint_every=1
+    )
     assert len(seen) == 6
 
 
@@ -193,12 +250,22 @@ def test_chains_share_a_bar(capsys, tmp_path):
     run_chains(Walk(), np.random.default_rng(0), 3, 4, checkpoint=file)
     run_chains(Walk(), np.random.default_rng(0), 3, 6, n_jobs=3, progress=True, checkpoint=file)
     out, err = capsys.readouterr()
-    assert out == "" and "3 chains: 100%" in err and "18/18" in err and "sweep/s" in err and "\x1b[A" not in err and err.count("\n") == 1
+    assert (
+        out == ""
+        and "3 chains: 100%" in err
+        and "18/18" in err
+        and "sweep/s" in err
+        and "\x1b[A" not in err
+        and err.count("\n") == 1
+    )
 
 
 # ---------------------------------------------------------------- checkpoint and resume
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.integers(0, 30), st.data())
 def test_resume_is_bit_identical(tmp_path_factory, n_iter, data):
     burn_in, thin = data.draw(st.integers(0, n_iter)), data.draw(st.integers(1, 9))
@@ -215,11 +282,14 @@ def test_resume_is_bit_identical(tmp_path_factory, n_iter, data):
     assert file.read_bytes() == bytes_before and os.listdir(file.parent) == ["c.npz"]
 
 
-@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64])
+@pytest.mark.parametrize(
+    "kind",
+    [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64],
+)
 def test_resume_with_every_bit_generator(tmp_path, kind):
     rng = lambda: np.random.Generator(kind(np.random.SeedSequence([3, 2**90], spawn_key=(5, 1))))
     whole = run_chain(Walk(), rng(), 20)
-    run_chain(Walk(), rng(), 11, checkpoint=tmp_path / "c")          # no suffix: the name is kept as given
+    run_chain(Walk(), rng(), 11, checkpoint=tmp_path / "c")  # no suffix: the name is kept as given
     assert_same(run_chain(Walk(), np.random.default_rng(0), 20, checkpoint=tmp_path / "c"), whole)
     assert os.listdir(tmp_path) == ["c"]
 
@@ -232,8 +302,11 @@ def test_a_longer_run_is_that_of_a_longer_plan(tmp_path_factory, planned, n_iter
     "Samples after half of all sweeps are those of one run, or the checkpoint is refused and kept."
     thin, split = data.draw(st.integers(1, 5)), data.draw(st.integers(0, planned))
     file = tmp_path_factory.mktemp("longer") / "c.npz"
+
     def stop(sweep, state):
-        if sweep + 1 == split: raise KeyboardInterrupt
+        if sweep + 1 == split:
+            raise KeyboardInterrupt
+
     kept = dict(burn_in=None, thin=thin, checkpoint=file)
     done = run_chain(Walk(), np.random.default_rng(5), planned, callback=stop, **kept).n_done
     before = file.read_bytes()
@@ -274,7 +347,8 @@ def test_another_seed_is_refused(tmp_path):
             again(n_iter, 5)
     assert [file.read_bytes() for file in sorted(tmp_path.iterdir())] == before
     for seed in (None, np.random.default_rng(5), 0, np.int64(0)):
-        for one, two in zip(again(9, seed), whole, strict=True): assert_same(one, two)
+        for one, two in zip(again(9, seed), whole, strict=True):
+            assert_same(one, two)
 
 
 def test_two_runs_on_one_checkpoint(tmp_path):
@@ -293,8 +367,10 @@ def test_two_runs_on_one_checkpoint(tmp_path):
         )
 
     threads = [threading.Thread(target=go) for _ in range(3)]
-    for thread in threads: thread.start()
-    for thread in threads: thread.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert len(ends) == 3 and os.listdir(tmp_path) == ["c.npz"]
     for end in [
         *ends,
@@ -316,33 +392,61 @@ def test_mismatch_is_refused_and_names_the_parameter(tmp_path):
     run_chain(Walk(), np.random.default_rng(0), 10, burn_in=2, checkpoint=file)
     before = file.read_bytes()
 
-    class Other(Walk): pass
+    class Other(Walk):
+        pass
 
     class Integers(Walk):
-        def init(self, rng): return super().init(rng)._replace(x=np.zeros(2, int))
-        def params(self): return Walk.params(self)
+        def init(self, rng):
+            return super().init(rng)._replace(x=np.zeros(2, int))
+
+        def params(self):
+            return Walk.params(self)
+
     Integers.__name__ = "Walk"
 
     class Deeper(Walk):
-        def init(self, rng): return super().init(rng)._replace(nothing=np.zeros(2))
+        def init(self, rng):
+            return super().init(rng)._replace(nothing=np.zeros(2))
+
     Deeper.__name__ = "Walk"
 
     class More(Walk):
-        def params(self): return super().params() | {"more": 1}
+        def params(self):
+            return super().params() | {"more": 1}
+
     More.__name__ = "Walk"
 
     for sampler, n_iter, burn_in, thin, says in [
-            (Walk(step=2.0), 10, 2, 1, "step = 1.0, now step = 2.0"), (Walk(data=np.arange(5)), 10, 2, 1, r"data = 'int64\[4\]"),
-            (Walk(data=np.arange(4.)), 10, 2, 1, "now data = 'float64"), (Other(), 10, 2, 1, "sampler = 'Walk'"),
-            (More(), 10, 2, 1, "more = 'unknown', now more = 1"), (Walk(), 10, 3, 1, "burn_in = 2, now burn_in = 3"),
-            (Walk(), 10, 2, 2, "thin"), (Integers(), 10, 2, 1, "state/x holds float64"),
-            (Deeper(), 10, 2, 1, "state/nothing holds nothing"), (Walk(), 9, 2, 1, "n_iter: takes at least the 10")]:
+        (Walk(step=2.0), 10, 2, 1, "step = 1.0, now step = 2.0"),
+        (Walk(data=np.arange(5)), 10, 2, 1, r"data = 'int64\[4\]"),
+        (Walk(data=np.arange(4.0)), 10, 2, 1, "now data = 'float64"),
+        (Other(), 10, 2, 1, "sampler = 'Walk'"),
+        (More(), 10, 2, 1, "more = 'unknown', now more = 1"),
+        (Walk(), 10, 3, 1, "burn_in = 2, now burn_in = 3"),
+        (Walk(), 10, 2, 2, "thin"),
+        (Integers(), 10, 2, 1, "state/x holds float64"),
+        (Deeper(), 10, 2, 1, "state/nothing holds nothing"),
+        (Walk(), 9, 2, 1, "n_iter: takes at least the 10"),
+    ]:
         with pytest.raises(ValueError, match=says) as error:
-            run_chain(sampler, np.random.default_rng(0), n_iter, burn_in=burn_in, thin=thin, checkpoint=file)
+            run_chain(
+                sampler,
+                np.random.default_rng(0),
+                n_iter,
+                burn_in=burn_in,
+                thin=thin,
+                checkpoint=file,
+            )
         assert str(file) in str(error.value) and file.read_bytes() == before
     assert os.listdir(tmp_path) == ["c.npz"]
     # the same number written differently is the same number
-    run_chain(Walk(step=np.float64(1), data=np.arange(4)), np.random.default_rng(0), 10, burn_in=2, checkpoint=file)
+    run_chain(
+        Walk(step=np.float64(1), data=np.arange(4)),
+        np.random.default_rng(0),
+        10,
+        burn_in=2,
+        checkpoint=file,
+    )
 
 
 def test_truncated_or_damaged_is_refused_or_harmless(tmp_path):
@@ -356,8 +460,8 @@ def test_truncated_or_damaged_is_refused_or_harmless(tmp_path):
             again()
         assert file.read_bytes() == good[:size]
     refused = 0
-    for place in range(0, len(good), 97):                # one bit wrong: refused, or a bit that means nothing
-        file.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1:])
+    for place in range(0, len(good), 97):  # one bit wrong: refused, or a bit that means nothing
+        file.write_bytes(good[:place] + bytes([good[place] ^ 16]) + good[place + 1 :])
         try:
             assert_same(again(), whole)
         except ValueError as error:
@@ -377,12 +481,14 @@ def test_foreign_files_are_refused(tmp_path):
             run_chain(Walk(), np.random.default_rng(0), 9, checkpoint=file)
         assert "c.npz" in str(error.value) and file.read_bytes() == before
 
-    for text in b"", b"hello", b"PK\x03\x04", b"\x80\x04N.":       # the last: a pickle of None
+    for text in b"", b"hello", b"PK\x03\x04", b"\x80\x04N.":  # the last: a pickle of None
         file.write_bytes(text)
         refused("whole .npz")
-    with open(file, "wb") as f: np.save(f, np.arange(3))
+    with open(file, "wb") as f:
+        np.save(f, np.arange(3))
     refused("whole .npz")
-    with open(file, "wb") as f: np.savez(f, a=np.array([{}], dtype=object))
+    with open(file, "wb") as f:
+        np.savez(f, a=np.array([{}], dtype=object))
     refused("whole .npz")
     save_npz(file, {"a": np.arange(3)})
     refused("no checkpoint")
@@ -390,8 +496,13 @@ def test_foreign_files_are_refused(tmp_path):
         save_npz(file, good | {"meta": np.array(meta)})
         refused("can't resume")
     meta = good["meta"].item()
-    for wrong in (meta.replace("PCG64", "RandomState"), meta.replace("PCG64", "seed"), meta.replace('"n_done": 4', '"n_done": 5'),
-                  meta.replace('"n_samples": 4', '"n_samples": 5'), meta.replace("chain 1", "chain 2")):
+    for wrong in (
+        meta.replace("PCG64", "RandomState"),
+        meta.replace("PCG64", "seed"),
+        meta.replace('"n_done": 4', '"n_done": 5'),
+        meta.replace('"n_samples": 4', '"n_samples": 5'),
+        meta.replace("chain 1", "chain 2"),
+    ):
         assert wrong != meta
         save_npz(file, good | {"meta": np.array(wrong)})
         refused("can't resume")
@@ -401,17 +512,24 @@ def test_foreign_files_are_refused(tmp_path):
 
 def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
     class Bad:
-        def __array__(self, *_, **__): raise OSError("disk full")
+        def __array__(self, *_, **__):
+            raise OSError("disk full")
+
     save_npz(tmp_path / "a.npz", {"a": np.arange(3)})
     with pytest.raises(OSError, match="disk full"):
         save_npz(tmp_path / "a.npz", {"a": np.zeros(3), "b": Bad()})
-    assert os.listdir(tmp_path) == ["a.npz"] and (load_npz(tmp_path / "a.npz")["a"] == np.arange(3)).all()
+    assert (
+        os.listdir(tmp_path) == ["a.npz"]
+        and (load_npz(tmp_path / "a.npz")["a"] == np.arange(3)).all()
+    )
     with pytest.raises(FileNotFoundError):
         load_npz(tmp_path / "none.npz")
 
 
 def test_what_cannot_be_stored_is_named_before_the_first_sweep(tmp_path):
-    def never(rng, state): raise AssertionError("swept")
+    def never(rng, state):
+        raise AssertionError("swept")
+
     odd = SimpleNamespace(init=lambda rng: {"a": object()}, sweep=never, params=dict)
     with pytest.raises(ValueError, match="state/a: "):
         run_chain(odd, np.random.default_rng(0), 5, checkpoint=tmp_path / "c.npz")
@@ -468,56 +586,69 @@ def deadly(f, keep=lambda *a: None):
             os.kill(os.getpid(), signal.SIGKILL)
         return f(*a, **k)
     return g
-""" + {"half a file": "chain.np.savez = deadly(np.savez, lambda f: (f.write(b'PK' * 999), f.flush()))",
-       "before fsync": "os.fsync = deadly(os.fsync)",
-       "before rename": "os.replace = deadly(os.replace)"}[moment]
+""" + {
+        "half a file": (
+            "chain.np.savez = deadly(np.savez, lambda f: (f.write(b'PK' * 999), f.flush()))"
+        ),
+        "before fsync": "os.fsync = deadly(os.fsync)",
+        "before rename": "os.replace = deadly(os.replace)",
+    }[moment]
     file = tmp_path / "c.npz"
     code = CHILD + die + "\ngo(sys.argv[1], 40)"
     done = subprocess.run([sys.executable, "-c", "SIZE = 100\n" + code, str(file)], timeout=60)
     assert done.returncode == -signal.SIGKILL
     left, torn = sorted(os.listdir(tmp_path))
     assert left == "c.npz" and re.fullmatch(r"c\.npz\.[0-9a-f]{8}\.tmp", torn)
-    assert finish_and_compare(file, 100) == 10            # the first checkpoint is of 0 sweeps
-    assert sorted(os.listdir(tmp_path)) == [left, torn]   # somebody may still be at it
+    assert finish_and_compare(file, 100) == 10  # the first checkpoint is of 0 sweeps
+    assert sorted(os.listdir(tmp_path)) == [left, torn]  # somebody may still be at it
     (tmp_path / "c.npz.mine.tmp").touch()
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))
     finish_and_compare(file, 100)
-    assert sorted(os.listdir(tmp_path)) == ["c.npz", "c.npz.mine.tmp"]     # the torn half is gone
+    assert sorted(os.listdir(tmp_path)) == ["c.npz", "c.npz.mine.tmp"]  # the torn half is gone
 
 
 @posix
 def test_killed_at_any_moment(tmp_path):
-    size, file = 200_000, tmp_path / "c.npz"              # big files: mostly it is writing
+    size, file = 200_000, tmp_path / "c.npz"  # big files: mostly it is writing
     code = f"SIZE = {size}\n" + CHILD + "print('go', flush=True)\ngo(sys.argv[1], 10**6)"
     for wait in np.random.default_rng(0).uniform(0.02, 0.2, 4):
-        with subprocess.Popen([sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE) as child:
+        with subprocess.Popen(
+            [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE
+        ) as child:
             child.stdout.readline()
             while not file.exists():
                 assert child.poll() is None
                 time.sleep(0.001)
-            with pytest.raises(subprocess.TimeoutExpired): child.wait(wait)
+            with pytest.raises(subprocess.TimeoutExpired):
+                child.wait(wait)
             child.kill()
         finish_and_compare(file, size, n_iter=len(load_npz(file).get("trace/x", ())) + 1)
 
 
 # ---------------------------------------------------------------- Ctrl-C
 
+
 def test_ctrl_c_stops_between_sweeps_and_resumes_bit_identically(tmp_path):
     file, before = tmp_path / "c.npz", signal.getsignal(signal.SIGINT)
 
     class Pressed(Walk):
         "Ctrl-C comes in the middle of the seventh sweep."
+
         def sweep(self, rng, state):
-            if state.inner.total == 6: signal.raise_signal(signal.SIGINT)
+            if state.inner.total == 6:
+                signal.raise_signal(signal.SIGINT)
             return super().sweep(rng, state)
+
     Pressed.__name__ = "Walk"
 
     cut = run_chain(Pressed(), np.random.default_rng(3), 20, burn_in=2, thin=2, checkpoint=file)
     assert cut.interrupted and cut.n_done == 7 == cut.trace["sum"].size and len(cut.samples) == 3
     assert signal.getsignal(signal.SIGINT) is before
     whole = run_chain(Walk(), np.random.default_rng(3), 20, burn_in=2, thin=2)
-    assert_same(run_chain(Walk(), np.random.default_rng(0), 20, burn_in=2, thin=2, checkpoint=file), whole)
+    assert_same(
+        run_chain(Walk(), np.random.default_rng(0), 20, burn_in=2, thin=2, checkpoint=file), whole
+    )
     # without a checkpoint, the chain itself goes on
     cut = run_chain(Pressed(), np.random.default_rng(3), 20)
     assert (run_chain(Walk(), cut.rng, 13, state=cut.state).state.x == whole.state.x).all()
@@ -525,15 +656,21 @@ def test_ctrl_c_stops_between_sweeps_and_resumes_bit_identically(tmp_path):
 
 def test_ctrl_c_in_the_last_sweep_is_no_interruption():
     def press(sweep, state):
-        if sweep == 4: signal.raise_signal(signal.SIGINT)
+        if sweep == 4:
+            signal.raise_signal(signal.SIGINT)
+
     chain = run_chain(Walk(), np.random.default_rng(3), 5, callback=press)
     assert chain.n_done == 5 and not chain.interrupted
 
 
 def test_callback_may_end_the_run(tmp_path):
     def stop(sweep, state):
-        if sweep == 4: raise KeyboardInterrupt
-    chain = run_chain(Walk(), np.random.default_rng(3), 50, callback=stop, checkpoint=tmp_path / "c.npz")
+        if sweep == 4:
+            raise KeyboardInterrupt
+
+    chain = run_chain(
+        Walk(), np.random.default_rng(3), 50, callback=stop, checkpoint=tmp_path / "c.npz"
+    )
     assert chain.interrupted and chain.n_done == 5
     assert load_npz(tmp_path / "c.npz")["trace/sum"].size == 5
 
@@ -545,12 +682,16 @@ def test_interrupt_inside_a_sweep_keeps_the_last_whole_checkpoint(tmp_path):
                 rng.random()
                 raise KeyboardInterrupt
             return super().sweep(rng, state)
+
     Rude.__name__ = "Walk"
     file = tmp_path / "c.npz"
     cut = run_chain(Rude(), np.random.default_rng(3), 20, checkpoint=file, checkpoint_every=5)
     assert cut.interrupted and cut.n_done == cut.trace["sum"].size == len(cut.samples) == 8
     assert load_npz(file)["trace/sum"].size == 5
-    assert_same(run_chain(Walk(), np.random.default_rng(0), 20, checkpoint=file), run_chain(Walk(), np.random.default_rng(3), 20))
+    assert_same(
+        run_chain(Walk(), np.random.default_rng(0), 20, checkpoint=file),
+        run_chain(Walk(), np.random.default_rng(3), 20),
+    )
 
 
 @posix
@@ -571,20 +712,24 @@ print("interrupted", chain.interrupted, chain.n_done)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout.readline() == "sweeping\n"
         child.send_signal(signal.SIGINT)
-        with pytest.raises(subprocess.TimeoutExpired): child.wait(0.5)
+        with pytest.raises(subprocess.TimeoutExpired):
+            child.wait(0.5)
         child.send_signal(signal.SIGINT)
         assert child.communicate(timeout=20)[0] == "interrupted True 0\n"
 
 
 def test_runs_outside_the_main_thread():
     out = []
-    thread = threading.Thread(target=lambda: out.append(run_chain(Walk(), np.random.default_rng(1), 9)))
+    thread = threading.Thread(
+        target=lambda: out.append(run_chain(Walk(), np.random.default_rng(1), 9))
+    )
     thread.start()
     thread.join()
     assert_same(out[0], run_chain(Walk(), np.random.default_rng(1), 9))
 
 
 # ---------------------------------------------------------------- several chains
+
 
 @njit(nogil=True)
 def stir(rng, x):
@@ -595,8 +740,13 @@ def stir(rng, x):
 
 class Jitted:
     "A kernel that lets go of Python's lock."
-    def init(self, rng): return Inner(rng.normal(size=50), 0)
-    def params(self): return {}
+
+    def init(self, rng):
+        return Inner(rng.normal(size=50), 0)
+
+    def params(self):
+        return {}
+
     def sweep(self, rng, state):
         stir(rng, state.n)
         return state, {"mean": state.n.mean()}
@@ -604,12 +754,14 @@ class Jitted:
 
 @pytest.mark.parametrize("sampler", [Walk(), Jitted()], ids=["python", "nogil"])
 def test_threads_give_the_serial_draws(sampler):
-    run = lambda n_jobs: run_chains(sampler, np.random.default_rng(11), 5, 40, burn_in=3, thin=4, n_jobs=n_jobs)
+    run = lambda n_jobs: run_chains(
+        sampler, np.random.default_rng(11), 5, 40, burn_in=3, thin=4, n_jobs=n_jobs
+    )
     serial, threads = run(1), run(4)
     for one, two, rng in zip(serial, threads, np.random.default_rng(11).spawn(5), strict=True):
         assert_same(one, two)
         assert_same(one, run_chain(sampler, rng, 40, burn_in=3, thin=4))
-    assert len({leaves(c.state)[1].tobytes() for c in serial}) == 5          # no two alike
+    assert len({leaves(c.state)[1].tobytes() for c in serial}) == 5  # no two alike
 
 
 def test_chains_overlap():
@@ -622,22 +774,32 @@ def test_chains_resume_bit_identically(tmp_path):
     kept = dict(burn_in=1, thin=2, checkpoint=tmp_path / "run.npz", n_jobs=2)
     run_chains(Walk(), np.random.default_rng(1), 3, 7, **kept)
     assert sorted(os.listdir(tmp_path)) == ["run-0.npz", "run-1.npz", "run-2.npz"]
-    for one, two in zip(run_chains(Walk(), np.random.default_rng(9), 3, 15, **kept),
-                        run_chains(Walk(), np.random.default_rng(1), 3, 15, burn_in=1, thin=2)):
+    for one, two in zip(
+        run_chains(Walk(), np.random.default_rng(9), 3, 15, **kept),
+        run_chains(Walk(), np.random.default_rng(1), 3, 15, burn_in=1, thin=2),
+    ):
         assert_same(one, two)
 
 
 def test_ctrl_c_stops_all_chains(tmp_path):
     def press(sweep, state):
-        if sweep == 5: signal.raise_signal(signal.SIGINT)       # raised in a thread, handled in the main one
+        if sweep == 5:
+            signal.raise_signal(signal.SIGINT)  # raised in a thread, handled in the main one
         wait(sweep, state)
-    def wait(sweep, state): time.sleep(0.002)
+
+    def wait(sweep, state):
+        time.sleep(0.002)
+
     kept = dict(checkpoint=tmp_path / "run.npz")
-    cut = run_chains(Walk(), np.random.default_rng(1), 3, 3000, n_jobs=3, callback=[press, wait, wait], **kept)
+    cut = run_chains(
+        Walk(), np.random.default_rng(1), 3, 3000, n_jobs=3, callback=[press, wait, wait], **kept
+    )
     assert all(c.interrupted and c.n_done < 3000 and len(c.samples) == c.n_done for c in cut)
     n_iter = max(c.n_done for c in cut) + 3
-    for one, two in zip(run_chains(Walk(), np.random.default_rng(0), 3, n_iter, **kept),
-                        run_chains(Walk(), np.random.default_rng(1), 3, n_iter)):
+    for one, two in zip(
+        run_chains(Walk(), np.random.default_rng(0), 3, n_iter, **kept),
+        run_chains(Walk(), np.random.default_rng(1), 3, n_iter),
+    ):
         assert_same(one, two)
 
 
@@ -650,7 +812,9 @@ def test_an_error_in_one_chain_stops_the_others():
 
     def fail(sweep, state):
         counts[1] += 1
-        if sweep == 3: raise ZeroDivisionError
+        if sweep == 3:
+            raise ZeroDivisionError
+
     with pytest.raises(ZeroDivisionError):
         run_chains(Walk(), np.random.default_rng(1), 2, 10**6, n_jobs=2, callback=[count, fail])
     assert counts[1] == 4 and counts[0] < 10**4
@@ -663,6 +827,7 @@ def test_states_per_chain():
 
 
 # ---------------------------------------------------------------- bad input
+
 
 @pytest.mark.parametrize(
     "name, value",
@@ -694,45 +859,88 @@ def test_bad_arguments_are_named(name, value):
         run_chains(Walk(), n_chains=2, **arguments)
 
 
-@pytest.mark.parametrize("name, value", [("n_chains", 0), ("n_chains", 1.5), ("states", [None]), ("callback", [print] * 3)])
+@pytest.mark.parametrize(
+    "name, value",
+    [("n_chains", 0), ("n_chains", 1.5), ("states", [None]), ("callback", [print] * 3)],
+)
 def test_bad_arguments_of_run_chains(name, value):
     with pytest.raises(ValueError, match=f"^{name}(: takes| must be) .* got "):
         run_chains(Walk(), np.random.default_rng(0), **dict(n_chains=2, n_iter=3) | {name: value})
 
 
 def test_numpy_integers_are_integers():
-    chain = run_chain(Walk(), np.random.default_rng(0), np.int64(6), burn_in=np.int32(2), thin=np.uint8(2))
+    chain = run_chain(
+        Walk(), np.random.default_rng(0), np.int64(6), burn_in=np.int32(2), thin=np.uint8(2)
+    )
     assert chain.n_done == 6 and len(chain.samples) == 2
 
 
 # ---------------------------------------------------------------- the joint test
 
 N = 4
-def prior(rng): return rng.gamma(2, 1 / 3)
-def data(rng, rate): return rng.poisson(rate, N)
-def posterior(rng, rate, y): return rng.gamma(2 + y.sum(), 1 / (3 + N))
-def wrong_shape(rng, rate, y): return rng.gamma(2.5 + y.sum(), 1 / (3 + N))
-def wrong_width(rng, rate, y): return (2 + y.sum()) / (3 + N)      # its mean instead of a draw
-def functions(rate, y): return {"rate": rate, "spread": (rate - 2 / 3)**2, "y": y.mean(), "var y": y.var(), "fixed": 1.0}
+
+
+def prior(rng):
+    return rng.gamma(2, 1 / 3)
+
+
+def data(rng, rate):
+    return rng.poisson(rate, N)
+
+
+def posterior(rng, rate, y):
+    return rng.gamma(2 + y.sum(), 1 / (3 + N))
+
+
+def wrong_shape(rng, rate, y):
+    return rng.gamma(2.5 + y.sum(), 1 / (3 + N))
+
+
+def wrong_width(rng, rate, y):
+    return (2 + y.sum()) / (3 + N)  # its mean instead of a draw
+
+
+def functions(rate, y):
+    return {
+        "rate": rate,
+        "spread": (rate - 2 / 3) ** 2,
+        "y": y.mean(),
+        "var y": y.var(),
+        "fixed": 1.0,
+    }
 
 
 def test_joint_test_passes_the_right_and_rejects_the_wrong():
-    score = lambda sweep: joint_distribution_test(np.random.default_rng(0), prior, data, sweep, functions, n_draws=3000)
+    score = lambda sweep: joint_distribution_test(
+        np.random.default_rng(0), prior, data, sweep, functions, n_draws=3000
+    )
     right = score(posterior)
     assert list(right) == ["rate", "spread", "y", "var y", "fixed"] and right["fixed"] == 0
     assert max(map(abs, right.values())) < 4
     assert abs(score(wrong_shape)["rate"]) > 6
-    narrow = score(wrong_width)                      # right mean, wrong variance
+    narrow = score(wrong_width)  # right mean, wrong variance
     assert abs(narrow["rate"]) < 4 and narrow["spread"] < -6
 
 
 def test_joint_test_scores_are_standard_normal():
-    z = [list(joint_distribution_test(rng, prior, data, posterior, functions, n_draws=200, n_rounds=2).values())[:4]
-         for rng in np.random.default_rng(1).spawn(150)]
+    z = [
+        list(
+            joint_distribution_test(
+                rng, prior, data, posterior, functions, n_draws=200, n_rounds=2
+            ).values()
+        )[:4]
+        for rng in np.random.default_rng(1).spawn(150)
+    ]
     assert abs(np.mean(z)) < 0.2 and abs(np.std(z) - 1) < 0.12
 
 
 def test_joint_test_of_what_moves_for_certain_is_infinite():
-    z = joint_distribution_test(np.random.default_rng(0), lambda rng: 0.0, lambda rng, t: 0, lambda rng, t, y: t + 1,
-                                lambda t, y: {"t": t}, n_draws=5)
+    z = joint_distribution_test(
+        np.random.default_rng(0),
+        lambda rng: 0.0,
+        lambda rng, t: 0,
+        lambda rng, t, y: t + 1,
+        lambda t, y: {"t": t},
+        n_draws=5,
+    )
     assert z == {"t": np.inf}

@@ -1,4 +1,5 @@
 """The command line: what it prints, what it writes, and that nothing is lost when it is stopped."""
+
 import _thread
 import csv
 import json
@@ -11,15 +12,16 @@ import time
 from html.parser import HTMLParser
 from pathlib import Path
 
-import hdp_nb
 import numpy as np
 import pytest
+
+import hdp_nb
 from hdp_nb import cli
 from hdp_nb.corpus import Corpus
-from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import HDP, TreeHDP
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import HDP, TreeHDP
 
 FIT = "fit small.npz --out run --n-iter 12 --thin 3 --eta 0.1 --test-size 0.2".split()
 
@@ -27,7 +29,9 @@ FIT = "fit small.npz --out run --n-iter 12 --thin 3 --eta 0.1 --test-size 0.2".s
 def small_corpus():
     bars, _ = make_bars(60, 30, grid=4, random_state=0)
     side = np.where(np.arange(60) < 25, "early", "late")
-    return Corpus(bars.x, bars.offsets, [f"w{v}<b>" for v in range(16)], {"age": side, "page": np.arange(60)})
+    return Corpus(
+        bars.x, bars.offsets, [f"w{v}<b>" for v in range(16)], {"age": side, "page": np.arange(60)}
+    )
 
 
 @pytest.fixture
@@ -41,27 +45,46 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def run(folder, capsys):
     """Call the command line: (exit code, standard output, standard error)."""
+
     def run(*arguments):
         capsys.readouterr()
         code = cli.main([str(argument) for argument in arguments])
         return code, *capsys.readouterr()
+
     return run
 
 
 def contents(folder="."):
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(Path(folder).rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
 
 
 def numbers(text):
     """Perplexity and that of the baseline, as printed."""
-    return [float(n.replace(",", "")) for n in re.findall(r"(?:perplexity|baseline) ([0-9,.]+[0-9])", text.lower())]
+    return [
+        float(n.replace(",", ""))
+        for n in re.findall(r"(?:perplexity|baseline) ([0-9,.]+[0-9])", text.lower())
+    ]
 
 
 def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     code, out, err = run(*FIT, "--quiet", "--seed", 3)
     assert (code, err) == (0, "")
-    assert set(contents("run")) == {"model.npz", "summary.json", "topics.json", "documents.json", "topics.csv", "trace.csv", "topics.png",
-                                    "trace.png", "shares.png", "report.html"}
+    assert set(contents("run")) == {
+        "model.npz",
+        "summary.json",
+        "topics.json",
+        "documents.json",
+        "topics.csv",
+        "trace.csv",
+        "topics.png",
+        "trace.png",
+        "shares.png",
+        "report.html",
+    }
     assert sorted(os.listdir()) == ["run", "small.npz"]
 
     train, test = small_corpus().split_docs(0.2, 3)
@@ -70,9 +93,17 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     for name in ("components_", "topic_shares_", "doc_topic_"):
         np.testing.assert_array_equal(getattr(saved, name), getattr(model, name))
 
-    summary, topics = (json.loads(Path("run", name).read_text()) for name in ("summary.json", "topics.json"))
-    assert summary["topics"] == len(topics) == model.n_topics_ and summary["documents"] == 48 and not summary["interrupted"]
-    own, base = (np.exp(-document_completion(m, test, random_state=3)) for m in (model, Unigram().fit(train)))
+    summary, topics = (
+        json.loads(Path("run", name).read_text()) for name in ("summary.json", "topics.json")
+    )
+    assert (
+        summary["topics"] == len(topics) == model.n_topics_
+        and summary["documents"] == 48
+        and not summary["interrupted"]
+    )
+    own, base = (
+        np.exp(-document_completion(m, test, random_state=3)) for m in (model, Unigram().fit(train))
+    )
     assert summary["held_out"]["perplexity"] == pytest.approx(own, rel=1e-12)
     assert summary["held_out"]["unigram_perplexity"] == pytest.approx(base, rel=1e-12)
     assert numbers(out) == pytest.approx([own, base], abs=0.051) and own < base
@@ -80,10 +111,14 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     for words, topic in zip(model.top_words(10), topics):
         assert topic["words"] == words
         assert (f"{topic['share']:.1%}  {' '.join(words)}\n" in out) == (topic["share"] >= 0.001)
-        assert topic["probabilities"] == pytest.approx([saved.components_[topic["topic"]][int(w[1:-3])] for w in words])
+        assert topic["probabilities"] == pytest.approx(
+            [saved.components_[topic["topic"]][int(w[1:-3])] for w in words]
+        )
 
     rows = list(csv.DictReader(open("run/trace.csv")))
-    assert [int(row["sweep"]) for row in rows] == list(range(12)) and {row["chain"] for row in rows} == {"0"}
+    assert [int(row["sweep"]) for row in rows] == list(range(12)) and {
+        row["chain"] for row in rows
+    } == {"0"}
     for name, values in model.trace_.items():
         np.testing.assert_array_equal([float(row[name]) for row in rows], values)
 
@@ -101,16 +136,43 @@ def test_defaults_are_those_of_the_estimator():
     params = HDP().get_params()
     for name in cli._MODEL:
         default = getattr(args, name)
-        if name != "sampler":                         # which depends on --levels
+        if name != "sampler":  # which depends on --levels
             assert (tuple(default) if isinstance(default, list) else default) == params[name], name
 
 
 def test_options_reach_the_estimator(run):
-    assert run(*FIT, "--quiet", "--alpha-prior", "fixed", "--alpha", 0.3, "--gamma-prior", "2,3", "--init", 4, "--n-chains", 2,
-               "--burn-in", 5, "--seed", 9, "--test-size", 7)[0] == 0
+    assert (
+        run(
+            *FIT,
+            "--quiet",
+            "--alpha-prior",
+            "fixed",
+            "--alpha",
+            0.3,
+            "--gamma-prior",
+            "2,3",
+            "--init",
+            4,
+            "--n-chains",
+            2,
+            "--burn-in",
+            5,
+            "--seed",
+            9,
+            "--test-size",
+            7,
+        )[0]
+        == 0
+    )
     assert json.loads(Path("run/summary.json").read_text())["documents"] == 53
     model = HDP.load("run/model.npz")
-    assert (model.alpha_prior, model.gamma_prior, model.init, model.burn_in, model.random_state) == (None, [2, 3], 4, 5, 9)
+    assert (
+        model.alpha_prior,
+        model.gamma_prior,
+        model.init,
+        model.burn_in,
+        model.random_state,
+    ) == (None, [2, 3], 4, 5, 9)
     assert model.alpha_ == 0.3 and model.traces_["alpha"].shape == (2, 12)
     assert {row["chain"] for row in csv.DictReader(open("run/trace.csv"))} == {"0", "1"}
 
@@ -123,10 +185,18 @@ def test_chains_give_the_same_files_on_any_number_of_threads(run):
 
 
 def test_nothing_held_out(run):
-    for size in ("0", "0.001"):                       # none, and so few that there is nothing to predict
+    for size in ("0", "0.001"):  # none, and so few that there is nothing to predict
         code, out, _ = run(*FIT, "--quiet", "--overwrite", "--test-size", size)
-        why = "as --test-size 0 says" if size == "0" else "0.001 of 60 documents leaves no word to predict"
-        assert code == 0 and f"Held out: nothing, {why}\n" in out.replace(";", ",") and why in Page(Path("run/report.html").read_text()).text
+        why = (
+            "as --test-size 0 says"
+            if size == "0"
+            else "0.001 of 60 documents leaves no word to predict"
+        )
+        assert (
+            code == 0
+            and f"Held out: nothing, {why}\n" in out.replace(";", ",")
+            and why in Page(Path("run/report.html").read_text()).text
+        )
         summary = json.loads(Path("run/summary.json").read_text())
         assert summary["held_out"] is None and summary["documents"] == 60
 
@@ -137,78 +207,145 @@ def test_groups(run):
     assert run(*FIT, "--quiet", "--group", "page", "--overwrite")[0] == 0
     assert json.loads(Path("run/summary.json").read_text())["group"] == "page"
     small = small_corpus()
-    Corpus(small.x, small.offsets, groups={"all": ["a"] * 60, "each": np.arange(60)}).save("small.npz")     # nothing to compare
+    Corpus(small.x, small.offsets, groups={"all": ["a"] * 60, "each": np.arange(60)}).save(
+        "small.npz"
+    )  # nothing to compare
     assert run(*FIT, "--quiet", "--overwrite")[0] == 0
-    assert not Path("run/shares.png").exists() and json.loads(Path("run/summary.json").read_text())["group"] is None
+    assert (
+        not Path("run/shares.png").exists()
+        and json.loads(Path("run/summary.json").read_text())["group"] is None
+    )
 
 
 TREE = [*FIT, "--levels", "age,page", "--quiet"]
 
 
 def test_levels_make_a_tree(run):
-    code, out, err = run(*TREE, "--alpha", 2, "--gamma", 3, "--gamma-prior", "fixed", "--alpha-prior", "2,1", "--group", "age")
+    code, out, err = run(
+        *TREE,
+        "--alpha",
+        2,
+        "--gamma",
+        3,
+        "--gamma-prior",
+        "fixed",
+        "--alpha-prior",
+        "2,1",
+        "--group",
+        "age",
+    )
     assert (code, err) == (0, "") and "Tree: corpus > age > page > document;" in out
     model, (train, test) = TreeHDP.load("run/model.npz"), small_corpus().split_docs(0.2, 0)
-    assert (model.levels, model.concentrations, model.concentration_priors) == (["age", "page"], [3, 2, 2, 2], [None, [2, 1], [2, 1], [2, 1]])
-    same = TreeHDP(model.levels, model.concentrations, model.concentration_priors, eta=0.1, n_iter=12, thin=3, random_state=0).fit(train)
+    assert (model.levels, model.concentrations, model.concentration_priors) == (
+        ["age", "page"],
+        [3, 2, 2, 2],
+        [None, [2, 1], [2, 1], [2, 1]],
+    )
+    same = TreeHDP(
+        model.levels,
+        model.concentrations,
+        model.concentration_priors,
+        eta=0.1,
+        n_iter=12,
+        thin=3,
+        random_state=0,
+    ).fit(train)
     np.testing.assert_array_equal(same.components_, model.components_)
-    own = document_completion(model, test, random_state=0)                       # each document under its group
+    own = document_completion(model, test, random_state=0)  # each document under its group
     summary = json.loads(Path("run/summary.json").read_text())
-    assert summary["held_out"]["log_probability"] == own and summary["settings"]["sampler"] == "direct"
-    assert own != document_completion(model, Corpus(test.x, test.offsets, test.vocab), random_state=0)
+    assert (
+        summary["held_out"]["log_probability"] == own and summary["settings"]["sampler"] == "direct"
+    )
+    assert own != document_completion(
+        model, Corpus(test.x, test.offsets, test.vocab), random_state=0
+    )
     test.save("test.npz")
     assert f"token: {own:.4f}\n" in run("score", "run", "test.npz")[1]
     assert run("topics", "run")[0] == 0
 
     head, *rows = csv.reader(open("run/nodes.csv"))
-    assert head == ["age", "page", "concentration", *map(str, range(model.n_topics_))] and len(rows) == len(model.nodes_)
-    for row, path, concentration, weights in zip(rows, model.nodes_, model.concentrations_, model.node_weights_):
+    assert head == ["age", "page", "concentration", *map(str, range(model.n_topics_))] and len(
+        rows
+    ) == len(model.nodes_)
+    for row, path, concentration, weights in zip(
+        rows, model.nodes_, model.concentrations_, model.node_weights_
+    ):
         assert [label for label in row[:2] if label] == [str(label) for label in path]
         np.testing.assert_array_equal(np.array(row[2:], float), [concentration, *weights])
     made = Path("run/report.html").read_text()
     page = Page(made)
-    assert page.open == [] and "The tree" in page.text and run("report", "run")[0] == 0 and Path("run/report.html").read_text() == made
+    assert (
+        page.open == []
+        and "The tree" in page.text
+        and run("report", "run")[0] == 0
+        and Path("run/report.html").read_text() == made
+    )
     early, root = model.node_weights_[model.node("early")], model.node_weights_[0]
-    assert f"early{model.concentrations_[1]:.3g}{' '.join(model.top_words(3)[np.argmax(early - root)])}" in page.text
+    assert (
+        f"early{model.concentrations_[1]:.3g}{' '.join(model.top_words(3)[np.argmax(early - root)])}"
+        in page.text
+    )
 
 
 def test_levels_that_there_are_not(run):
     before = contents()
-    for more, message in [(["age,year"], "levels must name group columns of the corpus ('age', 'page'), got 'year'"),
-                          ([""], "levels must name group columns of the corpus ('age', 'page'), got ''"),
-                          (["age", "--sampler", "crf"], "--levels takes --sampler direct only, got crf"),
-                          (["age", "--split-merge", 2], "--levels takes --split-merge 0 only, got 2")]:
+    for more, message in [
+        (["age,year"], "levels must name group columns of the corpus ('age', 'page'), got 'year'"),
+        ([""], "levels must name group columns of the corpus ('age', 'page'), got ''"),
+        (["age", "--sampler", "crf"], "--levels takes --sampler direct only, got crf"),
+        (["age", "--split-merge", 2], "--levels takes --split-merge 0 only, got 2"),
+    ]:
         assert run(*FIT, "--quiet", "--levels", *more) == (2, "", f"hdp_nb: error: {message}\n")
     small = small_corpus()
     Corpus(small.x, small.offsets).save("flat.npz")
     code, out, err = run("fit", "flat.npz", "--out", "run", "--quiet", "--levels", "age")
     assert (code, out, err.count("\n")) == (2, "", 1) and "it has none" in err
-    assert contents() == before | {"flat.npz": Path("flat.npz").read_bytes()} and not Path("run.part").exists()
+    assert (
+        contents() == before | {"flat.npz": Path("flat.npz").read_bytes()}
+        and not Path("run.part").exists()
+    )
 
 
 def test_an_existing_folder(run):
     assert run(*FIT, "--quiet")[0] == 0
     before = contents()
-    assert run(*FIT, "--quiet") == (2, "", "hdp_nb: error: --out: run exists; --overwrite replaces it once the new results are complete\n")
+    assert run(*FIT, "--quiet") == (
+        2,
+        "",
+        (
+            "hdp_nb: error: --out: run exists; --overwrite replaces it once the new results are"
+            " complete\n"
+        ),
+    )
     assert contents() == before
     assert run(*FIT, "--quiet", "--overwrite", "--seed", 1)[0] == 0
-    assert contents()["run/model.npz"] != before["run/model.npz"] and sorted(os.listdir()) == ["run", "small.npz"]
+    assert contents()["run/model.npz"] != before["run/model.npz"] and sorted(os.listdir()) == [
+        "run",
+        "small.npz",
+    ]
     # only results are ever replaced; an empty folder is as good as none
     os.mkdir("photos")
     Path("photos/us.jpg").write_text("")
     assert run(*FIT[:2], "--out", "photos", "--overwrite")[0] == 2 and contents("photos")
     assert run(*FIT[:2], "--out", ".", "--overwrite")[0] == 2 and contents("photos")
     os.mkdir("empty")
-    assert run(*FIT[:2], "--out", "empty/", "--n-iter", 2, "--quiet")[0] == 0 and Path("empty/model.npz").is_file()
-    assert run(*FIT[:2], "--out", "new/deep/run", "--n-iter", 2, "--quiet")[0] == 0 and os.listdir("new/deep") == ["run"]
+    assert (
+        run(*FIT[:2], "--out", "empty/", "--n-iter", 2, "--quiet")[0] == 0
+        and Path("empty/model.npz").is_file()
+    )
+    assert run(*FIT[:2], "--out", "new/deep/run", "--n-iter", 2, "--quiet")[0] == 0 and os.listdir(
+        "new/deep"
+    ) == ["run"]
 
 
 def test_overwrite_removes_nothing_that_is_not_its_own(run, monkeypatch):
     "A summary.json makes no folder ours, nor are all files ours that stand beside it."
+
     def refused(says, *more):
         before = contents()
         code, out, err = run(*FIT, "--quiet", "--overwrite", *more)
         assert (code, out, err.count("\n")) == (2, "", 1) and says in err and contents() == before
+
     os.mkdir("run")
     Path("run/thesis.txt").write_text("years of work")
     for summary in (
@@ -241,17 +378,19 @@ def test_overwrite_removes_nothing_that_is_not_its_own(run, monkeypatch):
     Path("run/zebra.txt").unlink()
     os.rmdir("run/photos")
 
-    write = cli._write                                # it comes while the run is under way
+    write = cli._write  # it comes while the run is under way
+
     def late(*arguments):
         Path("run/thesis.txt").write_text("years of work")
         return write(*arguments)
+
     with monkeypatch.context() as patch:
         patch.setattr(cli, "_write", late)
         before = contents("run")
         assert "run also holds thesis.txt" in run(*FIT, "--quiet", "--overwrite", "--seed", 2)[2]
         assert contents("run") == before | {"thesis.txt": b"years of work"}
     Path("run/thesis.txt").rename("thesis.txt")
-    with monkeypatch.context() as patch:              # nothing is lost of the new run either
+    with monkeypatch.context() as patch:  # nothing is lost of the new run either
         patch.setattr(FranchiseSampler, "sweep", None)
         assert run(*FIT, "--quiet", "--overwrite", "--seed", 2)[0] == 0
     assert (
@@ -294,8 +433,12 @@ def test_no_results_of_an_interrupted_run_stay(run):
 def test_dollars_are_no_formulas(run):
     "In words, labels and names of groups: the report shows them as they are."
     small = small_corpus()
-    Corpus(small.x, small.offsets, [f"$x_{v}^$" if v % 2 else f"${v}\\$" for v in range(16)],
-           {"$ide^$": [f"$\\{side}^$" for side in small.groups["age"].tolist()]}).save("small.npz")
+    Corpus(
+        small.x,
+        small.offsets,
+        [f"$x_{v}^$" if v % 2 else f"${v}\\$" for v in range(16)],
+        {"$ide^$": [f"$\\{side}^$" for side in small.groups["age"].tolist()]},
+    ).save("small.npz")
     for more in ([], ["--levels", "$ide^$"]):
         assert run(*FIT, "--quiet", "--overwrite", *more)[0::2] == (0, "")
         page = Page(Path("run/report.html").read_text())
@@ -313,14 +456,23 @@ def test_a_run_that_fails_late_leaves_the_old_results_and_goes_on(run, monkeypat
 
     def full(*_):
         raise OSError(28, "No space left on device", "run.part/topics.png")
+
     with monkeypatch.context() as patch:
         patch.setattr(cli, "_write_pictures", full)
-        assert run(*FIT, "--quiet", "--overwrite", "--seed", 5) == (2, "", "hdp_nb: error: run.part/topics.png: No space left on device\n")
+        assert run(*FIT, "--quiet", "--overwrite", "--seed", 5) == (
+            2,
+            "",
+            "hdp_nb: error: run.part/topics.png: No space left on device\n",
+        )
     assert contents("run") == before and list(Path("run.part").glob("chain-*.npz"))
-    with monkeypatch.context() as patch:              # not a sweep is done again
+    with monkeypatch.context() as patch:  # not a sweep is done again
         patch.setattr(FranchiseSampler, "sweep", None)
         assert run(*FIT, "--quiet", "--overwrite", "--seed", 5)[0] == 0
-    assert contents("run") != before and not Path("run.part").exists() and not list(Path("run").glob("chain-*"))
+    assert (
+        contents("run") != before
+        and not Path("run.part").exists()
+        and not list(Path("run").glob("chain-*"))
+    )
 
 
 def test_ctrl_c_before_the_first_sweep(run, monkeypatch):
@@ -328,23 +480,30 @@ def test_ctrl_c_before_the_first_sweep(run, monkeypatch):
 
     def init(*arguments):
         _thread.interrupt_main()
-        time.sleep(0.5)                               # the main thread waits for this one, and looks up now and then
+        time.sleep(0.5)  # the main thread waits for this one, and looks up now and then
         return first(*arguments)
+
     with monkeypatch.context() as patch:
         patch.setattr(FranchiseSampler, "init", init)
         code, out, err = run(*FIT, "--quiet")
-    assert (code, out, err.count("\n")) == (130, "", 1) and "interrupted" in err and not Path("run").exists()
+    assert (
+        (code, out, err.count("\n")) == (130, "", 1)
+        and "interrupted" in err
+        and not Path("run").exists()
+    )
     assert run(*FIT, "--quiet")[0] == 0 and not Path("run.part").exists()
 
 
 @pytest.fixture
 def break_off(run, monkeypatch):
     """Begin a run that dies in its last moment, with nothing but its checkpoints left."""
+
     def break_off(*arguments):
         with monkeypatch.context() as patch:
             patch.setattr(cli, "_write", lambda *_: 1 / 0)
-            with pytest.raises(ZeroDivisionError):    # a program's own error keeps its traceback
+            with pytest.raises(ZeroDivisionError):  # a program's own error keeps its traceback
                 run(*arguments)
+
     return break_off
 
 
@@ -365,12 +524,14 @@ def test_another_run_does_not_touch_a_checkpoint(run, break_off):
         ): "--init 100 (now sequential), --n-chains 1 (now 2)",
         ("--levels", "age,page"): "--sampler crf (now direct), --levels none (now age,page)",
         ("--min-count", 2): None,
-    }              # an option that is none for this corpus
+    }  # an option that is none for this corpus
     for more, says in changes.items():
         code, out, err = run(*FIT, "--quiet", *more)
         assert (code, out, err.count("\n"), contents()) == (2, "", 1, before)
-        assert says is None or err == (
-            f"hdp_nb: error: run.part holds an unfinished run with {says}: give "
+        assert (
+            says is None
+            or err
+            == f"hdp_nb: error: run.part holds an unfinished run with {says}: give "
             "the same again to go "
             "on with it, --overwrite to give it up, or another --out\n"
         )
@@ -378,13 +539,13 @@ def test_another_run_does_not_touch_a_checkpoint(run, break_off):
         small[1:],
         Corpus(small.x, small.offsets, small.vocab, small.groups | {"age": ["early"] * 60}),
     ):
-        other.save("small.npz")                       # other data under the same name, other groups
+        other.save("small.npz")  # other data under the same name, other groups
         code, out, err = run(*FIT, "--quiet")
         assert (code, err.count("\n")) == (2, 1) and "with other documents in CORPUS: " in err
         assert contents() == before | {"small.npz": Path("small.npz").read_bytes()}
     small.save("small.npz")
     assert "eta must be" in run(*FIT, "--quiet", "--overwrite", "--eta", 0)[2]
-    assert contents() == before                       # a mistake costs nothing
+    assert contents() == before  # a mistake costs nothing
     break_off(*FIT, "--overwrite", "--eta", "0.2", "--quiet")
     assert (
         len(list(Path("run.part").glob("chain-*-0.npz"))) == 2
@@ -440,6 +601,7 @@ def test_a_run_cannot_be_cut_short_or_thinned_otherwise(run, break_off):
 def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
     "The number of sweeps is in their names: found by the same command, tried by any other."
     assert run(*FIT, "--quiet", "--out", "whole", "--n-iter", 24)[0] == 0
+
     def early(n_iter):
         break_off(*FIT, "--quiet")
         [settings], [checkpoint] = (
@@ -452,7 +614,7 @@ def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
         key = cli._key([hdp_nb.__version__, cli._settings(args)], small_corpus())
         checkpoint.rename(f"run.part/chain-{key}-0.npz")
 
-    for n_iter in (24, 12):                           # as begun, and taken further
+    for n_iter in (24, 12):  # as begun, and taken further
         early(n_iter)
         before = contents()
         for more, says in [
@@ -479,7 +641,10 @@ def test_topics(run):
     model = HDP.load("run/model.npz")
     code, out, err = run("topics", "run", "--n-words", 3)
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == f"   0 {model.topic_shares_[0]:6.1%}  {' '.join(model.top_words(3)[0])}"
+    assert (
+        out.splitlines()[0]
+        == f"   0 {model.topic_shares_[0]:6.1%}  {' '.join(model.top_words(3)[0])}"
+    )
     rows = list(csv.DictReader(run("topics", "run", "--n-words", 3, "--csv")[1].splitlines()))
     assert [row["words"].split() for row in rows] == model.top_words(3)
     assert [float(row["share"]) for row in rows] == model.topic_shares_.tolist()
@@ -487,20 +652,49 @@ def test_topics(run):
 
 
 def test_tiny_topics_share_a_line(capsys):
-    topics = [{"topic": k, "share": share, "words": [f"w{k}"]} for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])]
+    topics = [
+        {"topic": k, "share": share, "words": [f"w{k}"]}
+        for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])
+    ]
     cli.print_topics(topics)
-    assert capsys.readouterr().out.splitlines() == ["   0  99.8%  w0", "   1   0.1%  w1",
-                                                    "  and 2 with less than 0.1% of the tokens each, 0.1% together"]
+    assert capsys.readouterr().out.splitlines() == [
+        "   0  99.8%  w0",
+        "   1   0.1%  w1",
+        "  and 2 with less than 0.1% of the tokens each, 0.1% together",
+    ]
     cli.print_topics(topics[:3])
     assert capsys.readouterr().out.splitlines()[2:] == ["  and 1 with 0.06% of the tokens"]
 
 
 def test_one_of_a_kind(run):
     Path("one.txt").write_text("sea sea sea sea\n")
-    code, out, _ = run("fit", "one.txt", "--out", "one", "--n-iter", 1, "--init", 1, "--alpha", 0.001, "--alpha-prior", "fixed", "--quiet")
+    code, out, _ = run(
+        "fit",
+        "one.txt",
+        "--out",
+        "one",
+        "--n-iter",
+        1,
+        "--init",
+        1,
+        "--alpha",
+        0.001,
+        "--alpha-prior",
+        "fixed",
+        "--quiet",
+    )
     page = Page(Path("one/report.html").read_text()).text
-    assert code == 0 and "Corpus one.txt: 1 document, 4 tokens, 1 word\n1 topic after 1 sweep over 1 document; " in out
-    assert "1topic" in page and "1sweep" in page and "4tokens in 1 document fitted" in page and "tiny" not in page
+    assert (
+        code == 0
+        and "Corpus one.txt: 1 document, 4 tokens, 1 word\n1 topic after 1 sweep over 1 document; "
+        in out
+    )
+    assert (
+        "1topic" in page
+        and "1sweep" in page
+        and "4tokens in 1 document fitted" in page
+        and "tiny" not in page
+    )
 
 
 def test_score_is_document_completion(run):
@@ -509,7 +703,9 @@ def test_score_is_document_completion(run):
     code, out, err = run("score", "run", "small.npz", "--test-size", 0.5, "--seed", 4)
     assert (code, err) == (0, "")
     expected = document_completion(model, corpus, 0.5, random_state=4)
-    assert f"token: {expected:.4f}\n" in out and numbers(out)[0] == pytest.approx(np.exp(-expected), abs=0.051)
+    assert f"token: {expected:.4f}\n" in out and numbers(out)[0] == pytest.approx(
+        np.exp(-expected), abs=0.051
+    )
 
 
 def test_score_matches_words_by_name(run):
@@ -523,10 +719,18 @@ def test_score_matches_words_by_name(run):
     assert (code, err) == (0, "") and other.splitlines()[1:] == out.splitlines()[1:]
     # unknown words are left out: the documents without them score the same
     unknown = small.x == 3
-    Corpus(small.x, small.offsets, ["zebra" if v == 3 else w for v, w in enumerate(small.vocab)]).save("zebra.npz")
-    Corpus(small.x[~unknown], np.append(0, np.cumsum(~unknown))[small.offsets], small.vocab).save("fewer.npz")
+    Corpus(
+        small.x, small.offsets, ["zebra" if v == 3 else w for v, w in enumerate(small.vocab)]
+    ).save("zebra.npz")
+    Corpus(small.x[~unknown], np.append(0, np.cumsum(~unknown))[small.offsets], small.vocab).save(
+        "fewer.npz"
+    )
     code, zebra, err = run("score", "run", "zebra.npz")
-    assert code == 0 and err == f"Left out are words that the model doesn't know: {unknown.sum():,} of 1,800 tokens\n"
+    assert (
+        code == 0
+        and err
+        == f"Left out are words that the model doesn't know: {unknown.sum():,} of 1,800 tokens\n"
+    )
     assert zebra.splitlines()[1:] == run("score", "run", "fewer.npz")[1].splitlines()[1:]
     assert run("score", "run", "zebra.npz", "--quiet")[2] == ""
     # without names, by number
@@ -562,10 +766,14 @@ def test_report_is_one_page_that_fetches_nothing(run):
     assert run("report", "run") == (0, f"run{os.sep}report.html\n", "")
     page = Page(made)
     assert Path("run/report.html").read_text() == made and page.open == []
-    assert len(page.links) == 3 and all(link.startswith("data:image/png;base64,") for link in page.links)
+    assert len(page.links) == 3 and all(
+        link.startswith("data:image/png;base64,") for link in page.links
+    )
     assert "url(" not in made and "@import" not in made
     model = HDP.load("run/model.npz")
-    assert " ".join(model.top_words(10)[0]) in page.text and "<b>" in page.text          # escaped, so it is text
+    assert (
+        " ".join(model.top_words(10)[0]) in page.text and "<b>" in page.text
+    )  # escaped, so it is text
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -575,45 +783,128 @@ def test_report_in_a_browser(run, browser, scheme):
     tab, faults = browser.new_page(color_scheme=scheme), []
     tab.on("console", lambda said: faults.append(said.text))
     tab.on("pageerror", lambda error: faults.append(str(error)))
-    tab.on("request", lambda request: request.url.startswith(("file:", "data:")) or faults.append(request.url))
+    tab.on(
+        "request",
+        lambda request: request.url.startswith(("file:", "data:")) or faults.append(request.url),
+    )
     tab.goto(Path("run/report.html").absolute().as_uri())
     for width in (360, 1280):
         tab.set_viewport_size({"width": width, "height": 800})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
-    assert tab.evaluate("[...document.images].length == 3 && [...document.images].every(i => i.naturalWidth > 0)")
-    shade = tab.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0)")
+    assert tab.evaluate(
+        "[...document.images].length == 3 && [...document.images].every(i => i.naturalWidth > 0)"
+    )
+    shade = tab.evaluate(
+        "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b)"
+        " => a + +b, 0)"
+    )
     assert shade > 700 if scheme == "light" else shade < 150
     second = tab.locator("details").nth(1)
-    assert not second.locator("p").first.is_visible() and tab.locator("details").first.locator("p").first.is_visible()
+    assert (
+        not second.locator("p").first.is_visible()
+        and tab.locator("details").first.locator("p").first.is_visible()
+    )
     second.locator("summary").click()
-    assert second.locator("p").first.is_visible() and "document " in second.inner_text() and faults == []
+    assert (
+        second.locator("p").first.is_visible()
+        and "document " in second.inner_text()
+        and faults == []
+    )
     tab.close()
 
 
 def test_files_of_other_formats(run):
-    Path("letters.txt").write_text("the sea and the ship\nthe land, the tree; a tree\n\nSea and sand and shells\n" * 5)
-    code, out, _ = run("fit", "letters.txt", "--out", "letters", "--n-iter", 4, "--stop-words", "english", "--min-count", 10, "--quiet")
+    Path("letters.txt").write_text(
+        "the sea and the ship\nthe land, the tree; a tree\n\nSea and sand and shells\n" * 5
+    )
+    code, out, _ = run(
+        "fit",
+        "letters.txt",
+        "--out",
+        "letters",
+        "--n-iter",
+        4,
+        "--stop-words",
+        "english",
+        "--min-count",
+        10,
+        "--quiet",
+    )
     assert code == 0 and HDP.load("letters/model.npz").vocabulary_ == ["sea", "tree"]
     Path("stop.txt").write_text("the\na and")
-    assert run("fit", "letters.txt", "--out", "more", "--n-iter", 4, "--stop-words", "stop.txt", "--quiet")[0] == 0
-    assert HDP.load("more/model.npz").vocabulary_ == ["land", "sand", "sea", "shells", "ship", "tree"]
-    assert run("score", "letters", "letters.txt", "--stop-words", "english", "--test-size", 0.5, "--quiet")[0] == 0
+    assert (
+        run(
+            "fit",
+            "letters.txt",
+            "--out",
+            "more",
+            "--n-iter",
+            4,
+            "--stop-words",
+            "stop.txt",
+            "--quiet",
+        )[0]
+        == 0
+    )
+    assert HDP.load("more/model.npz").vocabulary_ == [
+        "land",
+        "sand",
+        "sea",
+        "shells",
+        "ship",
+        "tree",
+    ]
+    assert (
+        run(
+            "score",
+            "letters",
+            "letters.txt",
+            "--stop-words",
+            "english",
+            "--test-size",
+            0.5,
+            "--quiet",
+        )[0]
+        == 0
+    )
     small = small_corpus()
     small.write_ldac("counts.ldac")
     small.write_uci("docword.counts.txt.gz")
     os.rename("counts.vocab", "words")
-    assert run("fit", "counts.ldac", "--vocab", "words", "--out", "a", "--n-iter", 3, "--quiet")[0] == 0
-    assert run("fit", "docword.counts.txt.gz", "--format", "uci", "--out", "b", "--n-iter", 3, "--quiet")[0] == 0
+    assert (
+        run("fit", "counts.ldac", "--vocab", "words", "--out", "a", "--n-iter", 3, "--quiet")[0]
+        == 0
+    )
+    assert (
+        run(
+            "fit",
+            "docword.counts.txt.gz",
+            "--format",
+            "uci",
+            "--out",
+            "b",
+            "--n-iter",
+            3,
+            "--quiet",
+        )[0]
+        == 0
+    )
     a, b = HDP.load("a/model.npz"), HDP.load("b/model.npz")
     assert a.vocabulary_ == b.vocabulary_ == small.vocab and (a.components_ == b.components_).all()
 
 
 def test_typical_documents(run):
     assert run(*FIT, "--quiet", "--group", "age")[0] == 0
-    model, (train, _), found = HDP.load("run/model.npz"), small_corpus().split_docs(0.2, 0), json.loads(Path("run/documents.json").read_text())
+    model, (train, _), found = (
+        HDP.load("run/model.npz"),
+        small_corpus().split_docs(0.2, 0),
+        json.loads(Path("run/documents.json").read_text()),
+    )
     shown = [k for k, share in enumerate(model.topic_shares_) if share >= 0.001]
     assert [d["topic"] for d in found] == [k for k in shown for _ in range(3)]
-    rows = {page: j for j, page in enumerate(train.groups["page"].tolist())}                # a page's number is that of its document
+    rows = {
+        page: j for j, page in enumerate(train.groups["page"].tolist())
+    }  # a page's number is that of its document
     for k in shown:
         three = [d for d in found if d["topic"] == k]
         assert [d["share"] for d in three] == pytest.approx(sorted(model.doc_topic_[:, k])[:-4:-1])
@@ -621,17 +912,30 @@ def test_typical_documents(run):
             j = rows[d["document"]]
             assert d["share"] == model.doc_topic_[j, k] and d["text"] is None
             assert d["labels"] == {"age": train.groups["age"][j], "page": str(d["document"])}
-            weight = {train.vocab[v]: n * model.components_[k, v] for v, n in enumerate(np.bincount(train[j], minlength=16)) if n}
-            assert [weight[word] for word in d["words"]] == pytest.approx(sorted(weight.values(), reverse=True)[:12])
+            weight = {
+                train.vocab[v]: n * model.components_[k, v]
+                for v, n in enumerate(np.bincount(train[j], minlength=16))
+                if n
+            }
+            assert [weight[word] for word in d["words"]] == pytest.approx(
+                sorted(weight.values(), reverse=True)[:12]
+            )
     page = Page(Path("run/report.html").read_text())
-    assert f"document {found[0]['document']}, age {found[0]['labels']['age']}" in page.text and page.open == []
+    assert (
+        f"document {found[0]['document']}, age {found[0]['labels']['age']}" in page.text
+        and page.open == []
+    )
 
 
 def test_texts_that_nobody_has_counted(run):
     small = small_corpus()
-    texts = [" ".join(f"word{'abcdefghijklmnop'[v]}" for v in doc) + " & <i>the</i> end" for doc in small]
+    texts = [
+        " ".join(f"word{'abcdefghijklmnop'[v]}" for v in doc) + " & <i>the</i> end" for doc in small
+    ]
     with open("letters.csv", "w", encoding="utf-8-sig", newline="") as file:
-        csv.writer(file, delimiter=";").writerows([["age", "letter"], *zip(small.groups["age"], texts)])
+        csv.writer(file, delimiter=";").writerows(
+            [["age", "letter"], *zip(small.groups["age"], texts)]
+        )
     os.mkdir("texts")
     for j, text in enumerate(texts):
         Path(f"texts/{j:02}.txt").write_text(text)
@@ -639,31 +943,66 @@ def test_texts_that_nobody_has_counted(run):
     assert run("fit", "letters.csv", "--column", "letter", *options)[0] == 0
     assert run("fit", "texts", *options[:1], "filed", *options[2:])[0] == 0
     a, b = HDP.load("run/model.npz"), HDP.load("filed/model.npz")
-    assert np.array_equal(a.components_, b.components_) and a.vocabulary_ == ["end", *(f"word{c}" for c in "abcdefghijklmnop")]
+    assert np.array_equal(a.components_, b.components_) and a.vocabulary_ == [
+        "end",
+        *(f"word{c}" for c in "abcdefghijklmnop"),
+    ]
     found = json.loads(Path("run/documents.json").read_text())
-    assert all(d["text"] == texts[d["document"]] and d["labels"] == {"age": small.groups["age"][d["document"]]} for d in found)
-    assert found[0]["text"] in Page(Path("run/report.html").read_text()).text and json.loads(Path("run/summary.json").read_text())["group"] == "age"
+    assert all(
+        d["text"] == texts[d["document"]]
+        and d["labels"] == {"age": small.groups["age"][d["document"]]}
+        for d in found
+    )
+    assert (
+        found[0]["text"] in Page(Path("run/report.html").read_text()).text
+        and json.loads(Path("run/summary.json").read_text())["group"] == "age"
+    )
     assert run("score", "run", "letters.csv", "--column", "letter", "--quiet")[0] == 0
-    for more, message in [(["letters.csv"], "column must be the one that holds the documents, one of 'age', 'letter'"), (["small.npz", "--column", "x"], "column is no option"),
-                          (["letters.csv", "--column", "letter", "--min-df", "many"], "takes a number")]:
+    for more, message in [
+        (
+            ["letters.csv"],
+            "column must be the one that holds the documents, one of 'age', 'letter'",
+        ),
+        (["small.npz", "--column", "x"], "column is no option"),
+        (["letters.csv", "--column", "letter", "--min-df", "many"], "takes a number"),
+    ]:
         code, out, err = run("fit", *more, "--out", "new", "--quiet")
-        assert (code, out, err.count("\n")) == (2, "", 1) and message in err and not Path("new").exists()
+        assert (
+            (code, out, err.count("\n")) == (2, "", 1)
+            and message in err
+            and not Path("new").exists()
+        )
 
 
 def test_convergence_is_told_where_there_is_enough(run, monkeypatch):
     from hdp_nb import diagnostics
-    monkeypatch.setattr(diagnostics, "summary", lambda model, n_shares: {
-        "n_topics": diagnostics.Diagnosis(1234.5, 2.0, 1.25, 50.4, 9.0), "eta": diagnostics.Diagnosis(0.1, 0.0, np.nan, np.nan, np.nan),
-        "alpha": diagnostics.Diagnosis(0.125, 0.5, np.nan, 7.0, 9.0)})
-    assert run(*FIT, "--quiet")[0] == 0                                                        # six draws
-    assert json.loads(Path("run/summary.json").read_text())["convergence"] is None and "100 sweeps after burn-in" in Path("run/report.html").read_text()
+
+    monkeypatch.setattr(
+        diagnostics,
+        "summary",
+        lambda model, n_shares: {
+            "n_topics": diagnostics.Diagnosis(1234.5, 2.0, 1.25, 50.4, 9.0),
+            "eta": diagnostics.Diagnosis(0.1, 0.0, np.nan, np.nan, np.nan),
+            "alpha": diagnostics.Diagnosis(0.125, 0.5, np.nan, 7.0, 9.0),
+        },
+    )
+    assert run(*FIT, "--quiet")[0] == 0  # six draws
+    assert (
+        json.loads(Path("run/summary.json").read_text())["convergence"] is None
+        and "100 sweeps after burn-in" in Path("run/report.html").read_text()
+    )
     assert run(*FIT, "--quiet", "--n-iter", 101, "--burn-in", 1, "--overwrite")[0] == 0
     assert json.loads(Path("run/summary.json").read_text())["convergence"] == {
-        "n_topics": {"mean": 1234.5, "sd": 2.0, "rhat": 1.25, "ess": 50.4}, "alpha": {"mean": 0.125, "sd": 0.5, "rhat": None, "ess": 7.0}}
-    assert "n topics1,2342501.25alpha0.1250.57-" in Page(Path("run/report.html").read_text()).text.replace("\n", "")
+        "n_topics": {"mean": 1234.5, "sd": 2.0, "rhat": 1.25, "ess": 50.4},
+        "alpha": {"mean": 0.125, "sd": 0.5, "rhat": None, "ess": 7.0},
+    }
+    assert "n topics1,2342501.25alpha0.1250.57-" in Page(
+        Path("run/report.html").read_text()
+    ).text.replace("\n", "")
 
     def absent(*_, **__):
         raise ImportError("no ArviZ")
+
     monkeypatch.setattr(diagnostics, "summary", absent)
     model = HDP.load("run/model.npz")
     assert cli.convergence_table(model) is None
@@ -681,12 +1020,22 @@ def test_help_and_version(run):
 # From here on in processes of their own, as users have it.  The samplers run uncompiled: the same
 # draws, no seconds spent in the compiler, and a sweep slow enough to be stopped in.
 
-ENV = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(hdp_nb.__file__).parent.parent)}
+ENV = {
+    **os.environ,
+    "NUMBA_DISABLE_JIT": "1",
+    "PYTHONPATH": str(Path(hdp_nb.__file__).parent.parent),
+}
 
 
 def start(*arguments, cwd=None):
-    return subprocess.Popen([sys.executable, "-m", "hdp_nb.cli", *arguments], env=ENV, text=True, cwd=cwd,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [sys.executable, "-m", "hdp_nb.cli", *arguments],
+        env=ENV,
+        text=True,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def finish(process):
@@ -696,8 +1045,16 @@ def finish(process):
 
 
 def test_importing_loads_nothing_heavy():
-    code = "import sys, hdp_nb.cli; print({'numpy', 'scipy', 'numba', 'sklearn', 'matplotlib', 'tqdm'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENV).stdout == "set()\n"
+    code = (
+        "import sys, hdp_nb.cli; print({'numpy', 'scipy', 'numba', 'sklearn', 'matplotlib', 'tqdm'}"
+        " & set(sys.modules))"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENV
+        ).stdout
+        == "set()\n"
+    )
 
 
 def test_the_installed_command():

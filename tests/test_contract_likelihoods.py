@@ -1,6 +1,7 @@
 """Every registered likelihood through its contract, DPMixture, and every sampler of HDPHMM.
 
-The one of CONTRIBUTING's worked example is among them. A new likelihood is tested here the moment it is registered, on its `examples`.
+The one of CONTRIBUTING's worked example is among them. A new likelihood is tested here the moment
+it is registered, on its `examples`.
 """
 
 import json
@@ -30,10 +31,8 @@ from naive import partitions
 from naive_hmm import Posterior
 
 from hdp_nb.dp import DPMixtureSampler
-from hdp_nb.estimators import load_model
-from hdp_nb.mixtures import DPMixture
-from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.emissions import hmm_emission, make_emission, symbols
+from hdp_nb.estimators import load_model
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.likelihood import (
     Likelihood,
@@ -43,6 +42,8 @@ from hdp_nb.likelihood import (
     poisson,
     register,
 )
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.sequence_models import HDPHMM
 
 SAMPLERS = ("direct", "beam", "weak_limit")
 
@@ -172,7 +173,10 @@ def test_register():
     for name in ("bernoulli", None, 3, ["poisson"]):
         with pytest.raises(
             ValueError,
-            match="^emission must be one of 'normal', 'categorical', .* hdp_nb.likelihood.register; got",
+            match=(
+                "^emission must be one of 'normal', 'categorical', .*"
+                " hdp_nb.likelihood.register; got"
+            ),
         ):
             find_likelihood(name, "emission")
 
@@ -184,7 +188,10 @@ def test_a_part_is_missing():
         Likelihood("poisson")
     with pytest.raises(
         ValueError,
-        match="'poisson' must have all of new_params, draw, log_density, name_params, .* got none for draw",
+        match=(
+            "'poisson' must have all of new_params, draw, log_density, name_params, .* got none for"
+            " draw"
+        ),
     ):
         Likelihood(**parts(poisson, "draw"))
 
@@ -204,7 +211,10 @@ def test_samplers_that_need_explicit_parameters(implicit):
     for sampler in ("beam", "weak_limit"):
         with pytest.raises(
             ValueError,
-            match=f"^sampler must be 'direct' where emission is 'implicit', whose likelihood has no new_params, .* got '{sampler}'",
+            match=(
+                "^sampler must be 'direct' where emission is 'implicit', whose likelihood has no"
+                f" new_params, .* got '{sampler}'"
+            ),
         ):
             HDPHMM(sampler, "implicit", n_iter=2).fit([0, 3, 1])
     assert make_emission(implicit).draw is None
@@ -257,7 +267,8 @@ def test_symbols_are_a_faster_categorical():
     np.testing.assert_allclose(*means, rtol=1e-12)
 
 
-# --- DPMixture and HDPHMM: in plain Python, since to compile them for every likelihood takes longer ---
+# --- DPMixture and HDPHMM: in plain Python, since to compile them for every likelihood takes longer
+# ---
 
 
 def some_rows(fam, i, n, missing=()):
@@ -290,8 +301,7 @@ def mixture(name, tmp_path):
     for z in every:
         blocks = [[i for i in range(4) if z[i] == k] for k in set(z)]
         log_p.append(
-            sum(math.lgamma(len(b)) + log_marginal(b) for b in blocks)
-            + len(blocks) * math.log(0.8)
+            sum(math.lgamma(len(b)) + log_marginal(b) for b in blocks) + len(blocks) * math.log(0.8)
         )
     exact = np.exp(np.array(log_p) - max(log_p))
     sampler, rng, count = (

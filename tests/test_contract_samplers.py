@@ -9,28 +9,29 @@ from importlib import import_module
 from types import SimpleNamespace
 from typing import NamedTuple
 
-import hdp_nb
 import numpy as np
 import pytest
+
+import hdp_nb
 from hdp_nb.chain import Sampler, run_chain, with_attributes
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
-from hdp_nb.lda import LDASampler
 from hdp_nb.distributed import OnlineShardSampler, ShardSampler
-from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.dp import DPMixtureSampler, dp_state
-from hdp_nb.topic_models import HDP
-from hdp_nb.variational_models import OnlineHDP
-from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.emissions import hmm_emission
+from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
+from hdp_nb.lda import LDASampler
 from hdp_nb.likelihood import likelihoods
 from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler
+from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.split_merge import DPSplitMerge, HDPSplitMerge, SplitMerge
+from hdp_nb.topic_models import HDP
 from hdp_nb.tree import TreeSampler
+from hdp_nb.variational_models import OnlineHDP
 
 RNG = np.random.default_rng(0)
 # Twenty documents of 12 tokens over 9 words, the last of which never occurs, and two empty ones.
@@ -489,9 +490,11 @@ def with_other_data(sampler, folder):
     other = Corpus(CORPUS.x[::-1].copy(), CORPUS.offsets, n_words=9)
     return with_attributes(
         sampler,
-        corpus=write_shards(folder, iter(other), n_words=9)
-        if "Shard" in type(sampler).__name__
-        else other,
+        corpus=(
+            write_shards(folder, iter(other), n_words=9)
+            if "Shard" in type(sampler).__name__
+            else other
+        ),
     )
 
 

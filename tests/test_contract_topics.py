@@ -12,16 +12,17 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hdp_nb import cli, diagnostics, estimators, evaluate, exchange, plots
-from hdp_nb.corpus import Corpus
-from hdp_nb.synthetic import make_bars
-from hdp_nb.estimators import load_model
-from hdp_nb.nested_models import HNHDP, NestedDP
-from hdp_nb.topic_models import HDP, LDA, TopicModel, TreeHDP
-from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
+
+from hdp_nb import cli, diagnostics, estimators, evaluate, exchange, plots
+from hdp_nb.corpus import Corpus
+from hdp_nb.estimators import load_model
+from hdp_nb.nested_models import HNHDP, NestedDP
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import HDP, LDA, TopicModel, TreeHDP
+from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 WORDS = [f"w{v:02d}" for v in range(16)]
 BARS = make_bars(n_docs=80, doc_len=30, grid=4, random_state=0)[0]

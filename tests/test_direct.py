@@ -1,31 +1,56 @@
 """Direct assignment, the hybrid and LDA against exact posteriors, the prior, their own bookkeeping, and wrong samplers."""
-from collections import Counter
-from functools import lru_cache
+
+from functools import cache
 from itertools import product
-from math import exp, lgamma
+from math import exp
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from naive import Direct, Posterior, check_prior, log_words, sampled
 from numba import njit
 from scipy.special import gammaln, poch
+from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
 from hdp_nb import direct
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.synthetic import make_bars
-from hdp_nb.direct import (DirectSampler, DirectState, HybridSampler, HybridState, assign_tokens, count_tables, draw_beta, find_pool, give_tables, give_weights, log_concentration, log_topics, log_weights, seat_tables, slice_concentration, sweep_direct, sweep_hybrid, sweep_sparsely)
-from hdp_nb.lda import LDASampler, sweep_lda
-from hdp_nb.franchise import (FranchiseSampler, FranchiseState, new_scratch, resample_hyperparameters, seat_by_topic, unseated)
-from hdp_nb.topics import document_alpha, number_topics, predictive_topics, resample_eta
+from hdp_nb.direct import (
+    DirectSampler,
+    DirectState,
+    HybridSampler,
+    HybridState,
+    assign_tokens,
+    count_tables,
+    draw_beta,
+    find_pool,
+    give_tables,
+    give_weights,
+    log_concentration,
+    log_topics,
+    log_weights,
+    seat_tables,
+    slice_concentration,
+    sweep_direct,
+    sweep_sparsely,
+)
+from hdp_nb.franchise import (
+    FranchiseSampler,
+    FranchiseState,
+    new_scratch,
+    resample_hyperparameters,
+    seat_by_topic,
+    unseated,
+)
+from hdp_nb.lda import LDASampler
 from hdp_nb.special import log_antoniak, log_stirling
-from naive import Direct, Posterior, check_prior, log_words, sampled
-from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
+from hdp_nb.synthetic import make_bars
+from hdp_nb.topics import document_alpha, number_topics, predictive_topics, resample_eta
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
 
 
-@lru_cache(maxsize=None)
+@cache
 def posterior(i):
     return Posterior(*TINY[i])
 
@@ -35,14 +60,14 @@ def _collect(kernel, rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_
     for _ in range(n):
         if not kernel(rng, state, scratch, x, offsets, lengths, prior):
             raise RuntimeError("more topics than tokens")
-        p_K[state.K[()]] += 1/n
-        p_T[state.n_tables.sum()] += 1/n
-        mean[0] += state.alpha[()]/n
-        mean[1] += state.gamma[()]/n
-        mean[2] += state.beta[state.K[()]]/n
+        p_K[state.K[()]] += 1 / n
+        p_T[state.n_tables.sum()] += 1 / n
+        mean[0] += state.alpha[()] / n
+        mean[1] += state.gamma[()] / n
+        mean[2] += state.beta[state.K[()]] / n
         for a in range(x.size):
             for b in range(x.size):
-                same[a, b] += (state.z[a] == state.z[b])/n
+                same[a, b] += (state.z[a] == state.z[b]) / n
 
 
 def collect(sampler, n, kernel=None, seed=0):
@@ -51,21 +76,41 @@ def collect(sampler, n, kernel=None, seed=0):
     state, N = sampler.init(rng), c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(3)
     scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
-    _collect(kernel or sampler._kernel, rng, state, scratch, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
+    _collect(
+        kernel or sampler._kernel,
+        rng,
+        state,
+        scratch,
+        c.x,
+        c.offsets,
+        c.doc_lengths,
+        sampler.prior,
+        n,
+        *out,
+    )
     return out
 
 
 # ---------------------------------------------------------------- exact
+
 
 @BOTH
 @pytest.mark.parametrize("i", range(len(TINY)))
 def test_exact_posterior(kind, i):
     docs, V, eta, alpha, gamma = TINY[i]
     exact = posterior(i)
-    K, T, same, (_, _, beta_u) = collect(kind(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2), 60_000)
-    assert abs(K - exact.n_dishes).max() < TOLERANCE and abs(T - exact.n_tables).max() < TOLERANCE and abs(same - exact.same).max() < TOLERANCE
+    K, T, same, (_, _, beta_u) = collect(
+        kind(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2), 60_000
+    )
+    assert (
+        abs(K - exact.n_dishes).max() < TOLERANCE
+        and abs(T - exact.n_tables).max() < TOLERANCE
+        and abs(same - exact.same).max() < TOLERANCE
+    )
     tables = np.arange(len(T))
-    assert abs(beta_u - (exact.n_tables*gamma/(gamma + tables)).sum()) < 0.005       # E[beta_u | tables] is gamma/(gamma + tables)
+    assert (
+        abs(beta_u - (exact.n_tables * gamma / (gamma + tables)).sum()) < 0.005
+    )  # E[beta_u | tables] is gamma/(gamma + tables)
 
 
 @njit
@@ -75,7 +120,9 @@ def stale_sweep(rng, state, scratch, x, offsets, lengths, prior):
     for j in range(lengths.size):
         a, b = offsets[j], offsets[j + 1]
         assign_tokens(rng, state, scratch, x, a, b, j, a, False)
-        state.n_tables[j] = count_tables(rng, state.z, scratch.n_jk, state.m_k, state.beta, document_alpha(state.alpha, j), a, b)
+        state.n_tables[j] = count_tables(
+            rng, state.z, scratch.n_jk, state.m_k, state.beta, document_alpha(state.alpha, j), a, b
+        )
     number_topics(state, scratch.label)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
     resample_hyperparameters(rng, state, prior, lengths, scratch.m)
@@ -85,22 +132,28 @@ def stale_sweep(rng, state, scratch, x, offsets, lengths, prior):
 @pytest.mark.parametrize("prior", [(1, 1), (0.5, 0.1)])
 def test_exact_with_concentrations_resampled(prior):
     "One word in each of six documents, where the order of updates matters most; and a corpus where it matters less."
-    docs, V, eta = [[0]]*6, 2, 5.0
+    docs, V, eta = [[0]] * 6, 2, 5.0
     _, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), prior)
     make = lambda kind: kind(Corpus.from_docs(docs, n_words=V), eta, 1, 1, None, prior, init=1)
     for kind in (DirectSampler, HybridSampler):
         K, _, _, (_, gamma, _) = collect(make(kind), 200_000)
-        assert abs(K - p_K).max() < TOLERANCE and abs(gamma/mean_gamma - 1) < 0.05
+        assert abs(K - p_K).max() < TOLERANCE and abs(gamma / mean_gamma - 1) < 0.05
     K = collect(make(DirectSampler), 200_000, stale_sweep)[0]
-    assert abs(K - p_K).max() > 2*TOLERANCE                                   # the control
+    assert abs(K - p_K).max() > 2 * TOLERANCE  # the control
 
 
 @BOTH
 def test_exact_with_all_concentrations_resampled(kind):
     docs, V, eta = TINY[1][:3]
     mean_alpha, mean_gamma, p_K = posterior(1).concentrations((2, 0.5), (0.1, 1))
-    K, _, _, (alpha, gamma, _) = collect(kind(Corpus.from_docs(docs, n_words=V), eta, 1, 1, (2, 0.5), (0.1, 1), init=1), 200_000)
-    assert abs(K - p_K).max() < TOLERANCE and abs(alpha/mean_alpha - 1) < 0.03 and abs(gamma/mean_gamma - 1) < 0.06
+    K, _, _, (alpha, gamma, _) = collect(
+        kind(Corpus.from_docs(docs, n_words=V), eta, 1, 1, (2, 0.5), (0.1, 1), init=1), 200_000
+    )
+    assert (
+        abs(K - p_K).max() < TOLERANCE
+        and abs(alpha / mean_alpha - 1) < 0.03
+        and abs(gamma / mean_gamma - 1) < 0.06
+    )
 
 
 @pytest.mark.parametrize("mistake", ["lost", "even"])
@@ -111,20 +164,38 @@ def test_the_same_check_rejects_wrong_samplers(mistake):
     def error(mistake):
         gibbs = Direct(docs, V, eta, alpha, gamma, np.random.default_rng(0), mistake)
         K, T, same = sampled((gibbs.sweep() for _ in range(10_000)), 3)
-        return max(abs(K - exact.n_dishes).max(), abs(T - exact.n_tables).max(), abs(same - exact.same).max())
-    assert error(None) < TOLERANCE < 2*TOLERANCE < error(mistake)
+        return max(
+            abs(K - exact.n_dishes).max(),
+            abs(T - exact.n_tables).max(),
+            abs(same - exact.same).max(),
+        )
+
+    assert error(None) < TOLERANCE < 2 * TOLERANCE < error(mistake)
 
 
 @BOTH
 def test_prior(kind):
-    check_prior(lambda docs, seed: run_chain(kind(Corpus.from_docs(docs, n_words=1), 0.5, 1.0, 1.0, None, None), np.random.default_rng(seed), 2500, burn_in=200).trace)
+    check_prior(
+        lambda docs, seed: (
+            run_chain(
+                kind(Corpus.from_docs(docs, n_words=1), 0.5, 1.0, 1.0, None, None),
+                np.random.default_rng(seed),
+                2500,
+                burn_in=200,
+            ).trace
+        )
+    )
 
 
 # ---------------------------------------------------------------- the kernel's corrections
 
+
 def assign_slowly(rng, state, x, first, end, j):
     "(37') as it stands, every weight anew for every token: returns where it had no slot left for the pool."
-    (z, n_vk, n_k, beta), alpha = (state.z, state.n_vk, state.n_k, state.beta), float(state.alpha[j])
+    (z, n_vk, n_k, beta), alpha = (
+        (state.z, state.n_vk, state.n_k, state.beta),
+        float(state.alpha[j]),
+    )
     pool, spare = find_pool(n_k, beta)
     for i in range(first, end):
         if spare < 0:
@@ -137,13 +208,17 @@ def assign_slowly(rng, state, x, first, end, j):
             beta[pool] += beta[k]
             beta[k] = 0
         doc = z[first:end]
-        w = (np.bincount(doc[doc >= 0], minlength=n_k.size) + alpha*beta)/(n_k + len(n_vk)*state.eta)*(n_vk[v] + state.eta)
-        z[i] = k = np.searchsorted(np.cumsum(w), rng.random()*w.sum(), side="right")
+        w = (
+            (np.bincount(doc[doc >= 0], minlength=n_k.size) + alpha * beta)
+            / (n_k + len(n_vk) * state.eta)
+            * (n_vk[v] + state.eta)
+        )
+        z[i] = k = np.searchsorted(np.cumsum(w), rng.random() * w.sum(), side="right")
         n_vk[v, k] += 1
         n_k[k] += 1
         if k == pool:
             b, pool = rng.beta(1.0, float(state.gamma)), spare
-            beta[pool], beta[k] = (1 - b)*beta[k], b*beta[k]
+            beta[pool], beta[k] = (1 - b) * beta[k], b * beta[k]
             spare = find_pool(n_k, beta)[1]
     return end
 
@@ -153,8 +228,14 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     "Topics in slots all over the place, births and deaths, words that repeat: from one stream of random numbers the same topics."
     rng, lengths, V = np.random.default_rng(capacity), [60, 0, 1, 90, 2, 40], 5
     c = SimpleNamespace(n_tokens=sum(lengths), n_docs=len(lengths), n_words=V)
-    x, offsets, slots = rng.integers(V, size=c.n_tokens), np.append(0, np.cumsum(lengths)), rng.choice(capacity, 13, replace=False)
-    state = give_weights(rng, unseated(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity))
+    x, offsets, slots = (
+        rng.integers(V, size=c.n_tokens),
+        np.append(0, np.cumsum(lengths)),
+        rng.choice(capacity, 13, replace=False),
+    )
+    state = give_weights(
+        rng, unseated(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity)
+    )
     state.z[:] = rng.choice(slots[:-1], c.n_tokens)
     np.add.at(state.n_vk, (x, state.z), 1)
     state.n_k[:] = state.n_vk.sum(axis=0)
@@ -165,22 +246,33 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     for repeat in range(4):
         for j, (a, b) in enumerate(zip(offsets, offsets[1:])):
             streams, used = [np.random.default_rng([repeat, j]) for _ in range(2)], state.n_k > 0
-            assert assign_tokens(streams[0], state, scratch, x, a, b, j, a, False) == assign_slowly(streams[1], slow, x, a, b, j)
+            assert assign_tokens(streams[0], state, scratch, x, a, b, j, a, False) == assign_slowly(
+                streams[1], slow, x, a, b, j
+            )
             births += (state.n_k[~used] > 0).sum()
-            assert all(np.array_equal(getattr(state, name), getattr(slow, name)) for name in ("z", "n_vk", "n_k"))
+            assert all(
+                np.array_equal(getattr(state, name), getattr(slow, name))
+                for name in ("z", "n_vk", "n_k")
+            )
             assert np.allclose(state.beta, slow.beta, rtol=1e-9)
     assert births >= 3
 
 
 class SparseSampler(DirectSampler):
     "Lists of each word's topics from the first one on."
+
     _many = 0
 
 
 @njit
 def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
     n_v = np.bincount(x, minlength=state.n_vk.shape[0])
-    lists = direct.WordTopics(np.cumsum(n_v) - n_v, np.zeros_like(n_v), np.empty(x.size, np.int32), np.empty(x.size, np.int32))
+    lists = direct.WordTopics(
+        np.cumsum(n_v) - n_v,
+        np.zeros_like(n_v),
+        np.empty(x.size, np.int32),
+        np.empty(x.size, np.int32),
+    )
     return sweep_sparsely(rng, state, scratch, x, offsets, lengths, prior, lists)
 
 
@@ -188,8 +280,16 @@ def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
 def test_exact_posterior_from_lists(i):
     docs, V, eta, alpha, gamma = TINY[i]
     exact = posterior(i)
-    K, T, same, _ = collect(DirectSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2), 150_000, sweep_with_lists)
-    assert abs(K - exact.n_dishes).max() < TOLERANCE and abs(T - exact.n_tables).max() < TOLERANCE and abs(same - exact.same).max() < TOLERANCE
+    K, T, same, _ = collect(
+        DirectSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2),
+        150_000,
+        sweep_with_lists,
+    )
+    assert (
+        abs(K - exact.n_dishes).max() < TOLERANCE
+        and abs(T - exact.n_tables).max() < TOLERANCE
+        and abs(same - exact.same).max() < TOLERANCE
+    )
 
 
 def test_one_document_by_lists_and_by_rows():
@@ -207,9 +307,13 @@ def test_one_document_by_lists_and_by_rows():
     for by_lists in (False, True):
         counts = np.zeros((6, len(slots)))
         for _ in range(3000):
-            state = DirectState(**{name: getattr(begin, name).copy() for name in DirectState._fields})
+            state = DirectState(
+                **{name: getattr(begin, name).copy() for name in DirectState._fields}
+            )
             if by_lists:
-                lists = direct.WordTopics(np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32))
+                lists = direct.WordTopics(
+                    np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32)
+                )
                 direct.list_topics(lists, x, state.z, state.n_vk)
                 assert direct.assign_sparsely(rng, state, scratch, lists, x, 0, 6, 0, 0) == 6
                 direct.write_counts(lists, state.n_vk)
@@ -219,8 +323,8 @@ def test_one_document_by_lists_and_by_rows():
             np.add.at(check, (x, state.z), 1)
             assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
             for i, k in enumerate(state.z[:6]):
-                counts[i, np.searchsorted(slots, k)%len(slots) if k in slots else -1] += 1
-        shares.append(counts/3000)
+                counts[i, np.searchsorted(slots, k) % len(slots) if k in slots else -1] += 1
+        shares.append(counts / 3000)
     assert abs(shares[0] - shares[1]).max() < 0.05
 
 
@@ -228,10 +332,25 @@ def test_many_topics():
     "From a thousand topics on lists are used; the chain resumes, runs out of room, and is none the worse for it."
     corpus, _ = make_bars(n_docs=60, doc_len=40, grid=4, random_state=0)
     assert DirectSampler._many == 1000
-    whole = run_chain(SparseSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14), np.random.default_rng(0), 30)
+    whole = run_chain(
+        SparseSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14),
+        np.random.default_rng(0),
+        30,
+    )
     check_state(whole.state, corpus)
-    rows = run_chain(DirectSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14), np.random.default_rng(0), 30)
-    assert whole.state.n_k.size > 16 and abs(whole.trace["log_likelihood"][-10:].mean()/rows.trace["log_likelihood"][-10:].mean() - 1) < 0.05
+    rows = run_chain(
+        DirectSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14),
+        np.random.default_rng(0),
+        30,
+    )
+    assert (
+        whole.state.n_k.size > 16
+        and abs(
+            whole.trace["log_likelihood"][-10:].mean() / rows.trace["log_likelihood"][-10:].mean()
+            - 1
+        )
+        < 0.05
+    )
     start = DirectSampler(corpus, init=np.arange(corpus.n_tokens) % 1001)
     seen, state = [], start.init(np.random.default_rng(0))
     sampler = DirectSampler(corpus)
@@ -251,70 +370,127 @@ def test_capacity_follows_the_topics():
         state, _ = sampler.sweep(rng, state)
         widths.append(state.n_k.size)
         check_state(state, corpus)
-    assert widths[0] == 208 and widths[-1] == 16*(1 + (int(state.K) + 1)//16) and state.K < 30
-    odd = state._replace(n_vk=state.n_vk[:, :30], **{name: getattr(state, name)[:30] for name in ("n_k", "m_k", "beta")})
-    assert DirectSampler(corpus, init=odd).sweep(rng, odd)[0].n_k.size%16 == 0
+    assert widths[0] == 208 and widths[-1] == 16 * (1 + (int(state.K) + 1) // 16) and state.K < 30
+    odd = state._replace(
+        n_vk=state.n_vk[:, :30],
+        **{name: getattr(state, name)[:30] for name in ("n_k", "m_k", "beta")},
+    )
+    assert DirectSampler(corpus, init=odd).sweep(rng, odd)[0].n_k.size % 16 == 0
 
 
 # ---------------------------------------------------------------- Geweke: every hyperparameter free
 
+
 def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None):
     "A state from tables of tokens and dishes of tables, and weights drawn for them."
     offsets = np.append(0, np.cumsum(lengths))
-    state = unseated(SimpleNamespace(n_tokens=offsets[-1], n_docs=len(lengths), n_words=V), alpha if all_alphas is None else all_alphas, gamma, eta, capacity=32)
+    state = unseated(
+        SimpleNamespace(n_tokens=offsets[-1], n_docs=len(lengths), n_words=V),
+        alpha if all_alphas is None else all_alphas,
+        gamma,
+        eta,
+        capacity=32,
+    )
     for j, (t_j, k_j) in enumerate(zip(t, k)):
         state.n_tables[j] = len(k_j)
         np.add.at(state.m_k, k_j, 1)
-        state.z[offsets[j]:offsets[j + 1]] = [k_j[s] for s in t_j]
+        state.z[offsets[j] : offsets[j + 1]] = [k_j[s] for s in t_j]
     state.K[()] = (state.m_k > 0).sum()
     full = give_weights(rng, state)
     return kind(**{name: getattr(full, name) for name in kind._fields})
 
 
-@pytest.mark.parametrize("kind, per_document, right", [(DirectSampler, False, True), (DirectSampler, True, True), (HybridSampler, False, True),
-                                                       (HybridSampler, True, True), (FranchiseSampler, True, True), (DirectSampler, False, False)])
+@pytest.mark.parametrize(
+    "kind, per_document, right",
+    [
+        (DirectSampler, False, True),
+        (DirectSampler, True, True),
+        (HybridSampler, False, True),
+        (HybridSampler, True, True),
+        (FranchiseSampler, True, True),
+        (DirectSampler, False, False),
+    ],
+)
 def test_geweke(kind, per_document, right):
     "alpha (one, or one for each document), gamma and eta all from their priors; the control claims another prior of eta."
     lengths, V = [4, 3, 0, 5], 3
     offsets = np.append(0, np.cumsum(lengths))
     priors = dict(alpha=(2.0, 2.0), gamma=(1.0, 1.0), eta=(3.0, 5.0))
-    claimed = {f"{name}_prior": prior for name, prior in priors.items()} | ({} if right else dict(eta_prior=(3.0, 2.0)))
+    claimed = {f"{name}_prior": prior for name, prior in priors.items()} | (
+        {} if right else dict(eta_prior=(3.0, 2.0))
+    )
     state_class = FranchiseState if kind is FranchiseSampler else kind._state
 
     def prior_draw(rng):
-        alpha, gamma, eta = (rng.gamma(a)/b for a, b in priors.values())
-        alphas = rng.gamma(2.0, size=4)/2.0 if per_document else None
-        t, k = seat(rng, lengths, alphas if per_document else [alpha]*4, gamma)
+        alpha, gamma, eta = (rng.gamma(a) / b for a, b in priors.values())
+        alphas = rng.gamma(2.0, size=4) / 2.0 if per_document else None
+        t, k = seat(rng, lengths, alphas if per_document else [alpha] * 4, gamma)
         if kind is FranchiseSampler:
-            state = unseated(SimpleNamespace(n_tokens=offsets[-1], n_docs=4, n_words=V), alphas, gamma, eta, capacity=32)
+            state = unseated(
+                SimpleNamespace(n_tokens=offsets[-1], n_docs=4, n_words=V),
+                alphas,
+                gamma,
+                eta,
+                capacity=32,
+            )
             state.t[:] = np.concatenate(t)
             for j, (t_j, k_j) in enumerate(zip(t, k)):
-                state.n_tables[j], state.k_jt[offsets[j]:offsets[j] + len(k_j)] = len(k_j), k_j
-                state.n_jt[offsets[j]:offsets[j] + len(k_j)] = np.bincount(t_j, minlength=len(k_j))
+                state.n_tables[j], state.k_jt[offsets[j] : offsets[j] + len(k_j)] = len(k_j), k_j
+                state.n_jt[offsets[j] : offsets[j] + len(k_j)] = np.bincount(
+                    t_j, minlength=len(k_j)
+                )
                 np.add.at(state.m_k, k_j, 1)
-                state.z[offsets[j]:offsets[j + 1]] = [k_j[s] for s in t_j]
+                state.z[offsets[j] : offsets[j + 1]] = [k_j[s] for s in t_j]
             state.K[()] = (state.m_k > 0).sum()
             return state
         if state_class is DirectState:
             return direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas)
-        return give_tables(rng, direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas), offsets)
+        return give_tables(
+            rng,
+            direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas),
+            offsets,
+        )
 
     def sweep(rng, state, x):
         sampler = kind(Corpus(x, offsets, n_words=V), **claimed)
-        return sampler._sweep(rng, state, True) if kind is FranchiseSampler else sampler._sweep(rng, state)
+        return (
+            sampler._sweep(rng, state, True)
+            if kind is FranchiseSampler
+            else sampler._sweep(rng, state)
+        )
 
     def statistics(state, x):
-        return {"K": float(state.K), "tables": float(state.n_tables.sum()), "alpha": float(state.alpha.mean()), "alpha_0": float(state.alpha.flat[0]),
-                "gamma": float(state.gamma), "eta": float(state.eta), "alone": float((state.n_k == 1).sum()), "same": float((np.bincount(x)**2).sum()),
-                "largest": float(state.n_k.max()), **({} if state_class is FranchiseState else {"pool": float(state.beta[state.K]), "top": float(state.beta.max())})}
+        return {
+            "K": float(state.K),
+            "tables": float(state.n_tables.sum()),
+            "alpha": float(state.alpha.mean()),
+            "alpha_0": float(state.alpha.flat[0]),
+            "gamma": float(state.gamma),
+            "eta": float(state.eta),
+            "alone": float((state.n_k == 1).sum()),
+            "same": float((np.bincount(x) ** 2).sum()),
+            "largest": float(state.n_k.max()),
+            **(
+                {}
+                if state_class is FranchiseState
+                else {"pool": float(state.beta[state.K]), "top": float(state.beta.max())}
+            ),
+        }
 
-    z = joint_distribution_test(np.random.default_rng(3), prior_draw, lambda rng, s: draw_words(rng, s, lengths, V, float(s.eta)),
-                                sweep, statistics, n_draws=800 if right else 400)
+    z = joint_distribution_test(
+        np.random.default_rng(3),
+        prior_draw,
+        lambda rng, s: draw_words(rng, s, lengths, V, float(s.eta)),
+        sweep,
+        statistics,
+        n_draws=800 if right else 400,
+    )
     worst = max(map(abs, z.values()))
     assert worst < 4 if right else worst > 6, z
 
 
 # ---------------------------------------------------------------- bookkeeping
+
 
 def check_state(state, corpus):
     document, K = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths), int(state.K)
@@ -323,16 +499,26 @@ def check_state(state, corpus):
     np.add.at(n_jk, (document, state.z), 1)
     assert (n_vk == state.n_vk).all() and (n_vk.sum(0) == state.n_k).all()
     assert (state.n_k[:K] > 0).all() and not state.n_k[K:].any() and not state.m_k[K:].any()
-    assert (state.m_k[:K] >= (n_jk > 0).sum(0)).all() and (state.m_k[:K] <= n_jk.sum(0)).all() and state.m_k.sum() == state.n_tables.sum()
-    assert ((n_jk > 0).sum(1) <= state.n_tables).all() and (state.n_tables <= corpus.doc_lengths).all()
-    assert np.isclose(state.beta.sum(), 1) and (state.beta[:K + 1] > 0).all() and not state.beta[K + 1:].any()
+    assert (
+        (state.m_k[:K] >= (n_jk > 0).sum(0)).all()
+        and (state.m_k[:K] <= n_jk.sum(0)).all()
+        and state.m_k.sum() == state.n_tables.sum()
+    )
+    assert ((n_jk > 0).sum(1) <= state.n_tables).all() and (
+        state.n_tables <= corpus.doc_lengths
+    ).all()
+    assert (
+        np.isclose(state.beta.sum(), 1)
+        and (state.beta[: K + 1] > 0).all()
+        and not state.beta[K + 1 :].any()
+    )
     if isinstance(state, HybridState):
         check_counts(state, corpus)
 
 
 @BOTH
 @pytest.mark.parametrize("init", ["sequential", 1, 50])
-@pytest.mark.parametrize("gamma", [1.0, 60.0])       # 60: topics come and go, the arrays must grow
+@pytest.mark.parametrize("gamma", [1.0, 60.0])  # 60: topics come and go, the arrays must grow
 def test_counts_after_every_sweep(kind, init, gamma):
     docs = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)[0]
     corpus = Corpus.from_docs([*docs, [], [3]], n_words=16)
@@ -359,45 +545,61 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(kernel):
         done = getattr(direct, kernel)(rng, state, scratch, *args)
         seen.append((begun, scratch.at.tolist(), done))
         return done
+
     sampler = kind(corpus, 0.1, 20.0, 200.0, None, None, init=1)
     sampler._kernel = spy
     rng = np.random.default_rng(0)
     state = sampler._sweep(rng, sampler.init(rng))
     check_state(state, corpus)
-    assert len(seen) > 2 and [done for *_, done in seen] == [False]*(len(seen) - 1) + [True]
-    assert all(ended == begun for (_, ended, _), (begun, _, _) in zip(seen, seen[1:])) and seen[-1][1] == [0, 0, 0]
+    assert len(seen) > 2 and [done for *_, done in seen] == [False] * (len(seen) - 1) + [True]
+    assert all(ended == begun for (_, ended, _), (begun, _, _) in zip(seen, seen[1:])) and seen[-1][
+        1
+    ] == [0, 0, 0]
 
 
 @BOTH
 def test_resumes_bit_identically(kind, tmp_path):
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
-    sampler = lambda **more: kind(corpus, eta_prior=(1, 1), alpha_per_document=True, init=10, **more)
+    sampler = lambda **more: kind(
+        corpus, eta_prior=(1, 1), alpha_per_document=True, init=10, **more
+    )
     whole = run_chain(sampler(), np.random.default_rng(0), 10)
-    run_chain(sampler(), np.random.default_rng(0), 4, checkpoint=tmp_path/"run.npz")
-    resumed = run_chain(sampler(), np.random.default_rng(9), 10, checkpoint=tmp_path/"run.npz")
+    run_chain(sampler(), np.random.default_rng(0), 4, checkpoint=tmp_path / "run.npz")
+    resumed = run_chain(sampler(), np.random.default_rng(9), 10, checkpoint=tmp_path / "run.npz")
     assert all(np.array_equal(a, b) for a, b in zip(whole.state, resumed.state))
     assert all(np.array_equal(whole.trace[name], resumed.trace[name]) for name in whole.trace)
     with pytest.raises(ValueError, match="eta"):
-        run_chain(sampler(eta=0.3), np.random.default_rng(0), 12, checkpoint=tmp_path/"run.npz")
+        run_chain(sampler(eta=0.3), np.random.default_rng(0), 12, checkpoint=tmp_path / "run.npz")
 
 
 def test_log_joint():
     "(36) and the density of the weights, from their definitions."
     docs, V, eta, alpha, gamma = TINY[0]
     corpus = Corpus.from_docs(docs, n_words=V)
-    chain = run_chain(DirectSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(1), 6)
+    chain = run_chain(
+        DirectSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(1), 6
+    )
     state, K = chain.state, int(chain.state.K)
-    n_jk = np.array([np.bincount(state.z[a:b], minlength=K) for a, b in zip(corpus.offsets, corpus.offsets[1:])])
-    topics = sum(gammaln(alpha) - gammaln(alpha + n.sum()) + np.log(poch(alpha*state.beta[:K], n)).sum() for n in n_jk)
-    weights = K*np.log(gamma) + (gamma - 1)*np.log(state.beta[K]) - np.log(state.beta[:K]).sum()
-    assert np.isclose(log_topics(state, corpus.offsets), topics) and np.isclose(log_weights(state.beta, K, gamma), weights)
+    n_jk = np.array(
+        [np.bincount(state.z[a:b], minlength=K) for a, b in zip(corpus.offsets, corpus.offsets[1:])]
+    )
+    topics = sum(
+        gammaln(alpha) - gammaln(alpha + n.sum()) + np.log(poch(alpha * state.beta[:K], n)).sum()
+        for n in n_jk
+    )
+    weights = K * np.log(gamma) + (gamma - 1) * np.log(state.beta[K]) - np.log(state.beta[:K]).sum()
+    assert np.isclose(log_topics(state, corpus.offsets), topics) and np.isclose(
+        log_weights(state.beta, K, gamma), weights
+    )
     words = log_words(corpus.x.tolist(), state.z.tolist(), V, eta)
-    assert np.isclose(chain.trace["log_joint"][-1], topics + weights + words) and np.isclose(chain.trace["log_likelihood"][-1], words)
+    assert np.isclose(chain.trace["log_joint"][-1], topics + weights + words) and np.isclose(
+        chain.trace["log_likelihood"][-1], words
+    )
 
 
 def test_find_pool():
-    assert find_pool(np.array([3, 0, 2, 0, 0]), np.array([.3, 0, .2, .5, 0])) == (3, 1)
-    assert find_pool(np.array([3, 2, 0]), np.array([.3, .2, .5])) == (2, -1)
+    assert find_pool(np.array([3, 0, 2, 0, 0]), np.array([0.3, 0, 0.2, 0.5, 0])) == (3, 1)
+    assert find_pool(np.array([3, 2, 0]), np.array([0.3, 0.2, 0.5])) == (2, -1)
 
 
 def test_tiny_weights_survive():
@@ -409,36 +611,56 @@ def test_tiny_weights_survive():
 
 # ---------------------------------------------------------------- tables, states of other samplers
 
+
 def test_seat_tables():
     "Numbers of tables are Antoniak's for every document and topic; a table's dish is the topic of its tokens."
-    corpus = Corpus.from_docs([[0]*5, [], [0, 0, 0]], n_words=1)
-    state = give_weights(np.random.default_rng(0), seat_by_topic(corpus, np.array([0, 0, 0, 0, 1, 0, 1, 1]), np.array([2.0, 1.0, 4.0]), 1.0))
-    state.beta[:3] = .5, .3, .2
+    corpus = Corpus.from_docs([[0] * 5, [], [0, 0, 0]], n_words=1)
+    state = give_weights(
+        np.random.default_rng(0),
+        seat_by_topic(corpus, np.array([0, 0, 0, 0, 1, 0, 1, 1]), np.array([2.0, 1.0, 4.0]), 1.0),
+    )
+    state.beta[:3] = 0.5, 0.3, 0.2
     rng, counts = np.random.default_rng(1), np.zeros((2, 6))
     for _ in range(20_000):
         seat_tables(rng, state, np.zeros(state.m_k.size), corpus.offsets)
-        tables = state.k_jt[:state.n_tables[0]], state.k_jt[5:5 + state.n_tables[2]]
-        counts[0, (tables[0] == 0).sum()] += 1/20_000
-        counts[1, (tables[1] == 1).sum()] += 1/20_000
+        tables = state.k_jt[: state.n_tables[0]], state.k_jt[5 : 5 + state.n_tables[2]]
+        counts[0, (tables[0] == 0).sum()] += 1 / 20_000
+        counts[1, (tables[1] == 1).sum()] += 1 / 20_000
     check_counts(state, corpus)
-    assert abs(counts[0, :5] - np.exp(log_antoniak(4, 2.0*.5))).max() < 0.01 and abs(counts[1, :3] - np.exp(log_antoniak(2, 4.0*.3))).max() < 0.01
+    assert (
+        abs(counts[0, :5] - np.exp(log_antoniak(4, 2.0 * 0.5))).max() < 0.01
+        and abs(counts[1, :3] - np.exp(log_antoniak(2, 4.0 * 0.3))).max() < 0.01
+    )
 
 
 def test_states_of_other_samplers():
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
-    kinds, before = {FranchiseSampler: FranchiseState, DirectSampler: DirectState, HybridSampler: HybridState}, {}
+    kinds, before = (
+        {FranchiseSampler: FranchiseState, DirectSampler: DirectState, HybridSampler: HybridState},
+        {},
+    )
     for first in kinds:
         old = run_chain(first(corpus, 0.3, eta_prior=(1, 1)), np.random.default_rng(0), 5).state
         kept = [array.copy() for array in old]
         for kind, name in kinds.items():
             state = kind(corpus, init=old, eta_prior=(1, 1)).init(np.random.default_rng(1))
-            assert isinstance(state, name) and (state.z == old.z).all() and (state.alpha, state.gamma, state.eta) == (old.alpha, old.gamma, old.eta)
+            assert (
+                isinstance(state, name)
+                and (state.z == old.z).all()
+                and (state.alpha, state.gamma, state.eta) == (old.alpha, old.gamma, old.eta)
+            )
             (check_counts if name is FranchiseState else check_state)(state, corpus)
-            run_chain(kind(corpus, init=old, eta_prior=(1, 1)), np.random.default_rng(1), 2)      # leaves the state it begins from alone
+            run_chain(
+                kind(corpus, init=old, eta_prior=(1, 1)), np.random.default_rng(1), 2
+            )  # leaves the state it begins from alone
             assert all(np.array_equal(a, b) for a, b in zip(kept, old))
-            held = kind(corpus, eta=0.7, alpha=3.0, alpha_prior=None, init=old).init(np.random.default_rng(1))
+            held = kind(corpus, eta=0.7, alpha=3.0, alpha_prior=None, init=old).init(
+                np.random.default_rng(1)
+            )
             assert held.eta == 0.7 and held.alpha == 3.0 and held.gamma == old.gamma
-            assert kind(corpus, init=old, alpha_per_document=True).init(np.random.default_rng(1)).alpha.shape == (40,)
+            assert kind(corpus, init=old, alpha_per_document=True).init(
+                np.random.default_rng(1)
+            ).alpha.shape == (40,)
         other = Corpus.from_docs([[0, 1]], n_words=16)
         with pytest.raises(ValueError, match="this corpus.*2 tokens"):
             DirectSampler(other, init=old).init(np.random.default_rng(0))
@@ -446,72 +668,106 @@ def test_states_of_other_samplers():
 
 # ---------------------------------------------------------------- concentrations
 
+
 def test_slice_concentration():
     n, T, a, b = np.array([5, 30, 8, 0]), 9, 1.5, 0.7
     u = np.linspace(-12, 6, 8000)
     density = np.exp(np.array([log_concentration(v, n, T, a, b) for v in u]))
-    log_p = (a + T)*u - b*np.exp(u) + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
+    log_p = (
+        (a + T) * u - b * np.exp(u) + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
+    )
     assert np.allclose(np.log(density), log_p)
     density /= density.sum()
     rng, conc, draws = np.random.default_rng(0), 1.0, np.empty(20_000)
     for i in range(draws.size):
         draws[i] = conc = slice_concentration(rng, conc, n, T, a, b)
     grid = np.cumsum(density)
-    assert abs(np.searchsorted(np.sort(draws), np.exp(u))/draws.size - grid).max() < TOLERANCE
-    wrong = np.cumsum(np.exp(log_p - u)/np.exp(log_p - u).sum())               # without the Jacobian of the logarithm
-    assert abs(np.searchsorted(np.sort(draws), np.exp(u))/draws.size - wrong).max() > 2*TOLERANCE
+    assert abs(np.searchsorted(np.sort(draws), np.exp(u)) / draws.size - grid).max() < TOLERANCE
+    wrong = np.cumsum(
+        np.exp(log_p - u) / np.exp(log_p - u).sum()
+    )  # without the Jacobian of the logarithm
+    assert (
+        abs(np.searchsorted(np.sort(draws), np.exp(u)) / draws.size - wrong).max() > 2 * TOLERANCE
+    )
 
 
 def test_resample_eta():
     "Against integration; the control forgets that a topic's concentration is V eta."
-    n_vk = np.array([[9, 0, 1, 0], [0, 4, 0, 0], [1, 0, 0, 0], [0, 1, 3, 0], [0, 0, 0, 0]], np.int32)
+    n_vk = np.array(
+        [[9, 0, 1, 0], [0, 4, 0, 0], [1, 0, 0, 0], [0, 1, 3, 0], [0, 0, 0, 0]], np.int32
+    )
     V, n_k, (a, b) = 5, n_vk.sum(0), (2.0, 3.0)
     eta = np.exp(np.linspace(-12, 5, 5000))
 
     def mean(V):
-        log_p = a*np.log(eta) - b*eta + sum(gammaln(V*eta) - gammaln(V*eta + n) for n in n_k) + sum(gammaln(eta + n) - gammaln(eta) for n in n_vk.ravel())
+        log_p = (
+            a * np.log(eta)
+            - b * eta
+            + sum(gammaln(V * eta) - gammaln(V * eta + n) for n in n_k)
+            + sum(gammaln(eta + n) - gammaln(eta) for n in n_vk.ravel())
+        )
         p = np.exp(log_p - log_p.max())
-        return (p*eta).sum()/p.sum()
+        return (p * eta).sum() / p.sum()
+
     rng, draws = np.random.default_rng(0), [0.5]
     for _ in range(20_000):
         draws.append(resample_eta(rng, draws[-1], n_vk, n_k, gamma_prior(a, b)))
-    assert abs(np.mean(draws)/mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws)/mean(1) - 1)
+    assert abs(np.mean(draws) / mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws) / mean(1) - 1)
     assert resample_eta(rng, 1e-6, n_vk, n_k, gamma_prior(1e-3, 1e12)) == 1e-6
 
 
 # ---------------------------------------------------------------- LDA
 
+
 def exact_lda(docs, V, eta, alpha, gamma, K, learned):
     "Co-clustering and E[tables], by all ways to give tokens topics (and, for learned weights, all numbers of tables)."
     words, lengths = [v for doc in docs for v in doc], [len(doc) for doc in docs]
-    document, stirling = np.repeat(np.arange(len(docs)), lengths), np.exp(log_stirling(max(lengths)))
-    same, total, tables = np.zeros((len(words),)*2), 0.0, 0.0
+    document, stirling = (
+        np.repeat(np.arange(len(docs)), lengths),
+        np.exp(log_stirling(max(lengths))),
+    )
+    same, total, tables = np.zeros((len(words),) * 2), 0.0, 0.0
     for z in product(range(K), repeat=len(words)):
         n_jk = np.zeros((len(docs), K), int)
         np.add.at(n_jk, (document, z), 1)
         for m in product(*(range(min(n, 1), n + 1) for n in n_jk.ravel())):
             m = np.reshape(m, n_jk.shape)
-            weights = np.prod(poch(gamma/K, m.sum(0)))/poch(gamma, m.sum()) if learned else K**-float(m.sum())
-            p = exp(log_words(words, z, V, eta))*np.prod(stirling[n_jk, m])*alpha**m.sum()*weights
-            same, tables, total = same + p*np.equal.outer(z, z), tables + p*m.sum(), total + p
-    return same/total, tables/total
+            weights = (
+                np.prod(poch(gamma / K, m.sum(0))) / poch(gamma, m.sum())
+                if learned
+                else K ** -float(m.sum())
+            )
+            p = (
+                exp(log_words(words, z, V, eta))
+                * np.prod(stirling[n_jk, m])
+                * alpha ** m.sum()
+                * weights
+            )
+            same, tables, total = same + p * np.equal.outer(z, z), tables + p * m.sum(), total + p
+    return same / total, tables / total
 
 
 @pytest.mark.parametrize("weights", ["uniform", "learned"])
-@pytest.mark.parametrize("K, case", [(2, TINY[1]), (3, ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8))])
+@pytest.mark.parametrize(
+    "K, case", [(2, TINY[1]), (3, ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8))]
+)
 def test_exact_lda(K, case, weights):
     docs, V, eta, alpha, gamma = case
     same, tables = exact_lda(*case, K, weights == "learned")
-    sampler = LDASampler(Corpus.from_docs(docs, n_words=V), K, eta, alpha, gamma, None, None, weights=weights)
+    sampler = LDASampler(
+        Corpus.from_docs(docs, n_words=V), K, eta, alpha, gamma, None, None, weights=weights
+    )
     rng = np.random.default_rng(0)
     state, found, mean = sampler.init(rng), np.zeros_like(same), 0.0
     for _ in range(20_000):
         state = sampler._sweep(rng, state)
-        found += np.equal.outer(state.z, state.z)/20_000
-        mean += state.n_tables.sum()/20_000
-    assert abs(found - same).max() < TOLERANCE and abs(mean - tables) < 2*TOLERANCE
+        found += np.equal.outer(state.z, state.z) / 20_000
+        mean += state.n_tables.sum() / 20_000
+    assert abs(found - same).max() < TOLERANCE and abs(mean - tables) < 2 * TOLERANCE
     other = exact_lda(*case, K, weights != "learned")
-    assert abs(found - other[0]).max() > 2*TOLERANCE or abs(mean - other[1]) > 4*TOLERANCE         # the two are told apart
+    assert (
+        abs(found - other[0]).max() > 2 * TOLERANCE or abs(mean - other[1]) > 4 * TOLERANCE
+    )  # the two are told apart
 
 
 @pytest.mark.parametrize("right", [True, False])
@@ -523,21 +779,43 @@ def test_geweke_lda(right):
     claimed = priors | ({} if right else dict(gamma_prior=(3.0, 6.0)))
 
     def prior_draw(rng):
-        alpha, gamma, eta = (rng.gamma(a)/b for a, b in priors.values())
-        beta = rng.dirichlet(np.full(K, gamma/K))
-        z = np.concatenate([rng.choice(K, p=rng.dirichlet(np.maximum(alpha*beta, 1e-12)), size=n) for n in lengths])
-        state = unseated(SimpleNamespace(n_tokens=12, n_docs=4, n_words=V), alpha, gamma, eta, capacity=4)
+        alpha, gamma, eta = (rng.gamma(a) / b for a, b in priors.values())
+        beta = rng.dirichlet(np.full(K, gamma / K))
+        z = np.concatenate(
+            [
+                rng.choice(K, p=rng.dirichlet(np.maximum(alpha * beta, 1e-12)), size=n)
+                for n in lengths
+            ]
+        )
+        state = unseated(
+            SimpleNamespace(n_tokens=12, n_docs=4, n_words=V), alpha, gamma, eta, capacity=4
+        )
         state.z[:], state.K[()] = z, K
         arrays = state._asdict() | dict(beta=np.append(beta, 0.0))
         return DirectState(**{name: arrays[name] for name in DirectState._fields})
 
     def statistics(state, x):
-        return {"alpha": float(state.alpha), "gamma": float(state.gamma), "eta": float(state.eta), "top": float(state.beta.max()),
-                "largest": float(state.n_k.max()), "same": float((np.bincount(x)**2).sum()), "beta 0": float(state.beta[0]), "log gamma": float(np.log(state.gamma))}
+        return {
+            "alpha": float(state.alpha),
+            "gamma": float(state.gamma),
+            "eta": float(state.eta),
+            "top": float(state.beta.max()),
+            "largest": float(state.n_k.max()),
+            "same": float((np.bincount(x) ** 2).sum()),
+            "beta 0": float(state.beta[0]),
+            "log gamma": float(np.log(state.gamma)),
+        }
 
-    z = joint_distribution_test(np.random.default_rng(3), prior_draw, lambda rng, s: draw_words(rng, s, lengths, V, float(s.eta)),
-                                lambda rng, s, x: LDASampler(Corpus(x, offsets, n_words=V), K, weights="learned", **claimed)._sweep(rng, s),
-                                statistics, n_draws=1200 if right else 600)
+    z = joint_distribution_test(
+        np.random.default_rng(3),
+        prior_draw,
+        lambda rng, s: draw_words(rng, s, lengths, V, float(s.eta)),
+        lambda rng, s, x: LDASampler(
+            Corpus(x, offsets, n_words=V), K, weights="learned", **claimed
+        )._sweep(rng, s),
+        statistics,
+        n_draws=1200 if right else 600,
+    )
     worst = max(map(abs, z.values()))
     assert worst < 4 if right else worst > 6, z
 
@@ -547,18 +825,37 @@ def test_lda_snapshot():
     for weights in ("uniform", "learned"):
         sampler, rng = LDASampler(corpus, 6, 0.2, weights=weights), np.random.default_rng(0)
         state, info = sampler.sweep(rng, sampler.init(rng))
-        assert info["n_topics"] == 6 and state.n_k.sum() == corpus.n_tokens and not state.n_k[6:].any()
+        assert (
+            info["n_topics"] == 6 and state.n_k.sum() == corpus.n_tokens and not state.n_k[6:].any()
+        )
         counts = sampler.snapshot(state)
-        expected = np.full(6, 1/6) if weights == "uniform" else (state.m_k[:6] + state.gamma/6)/(state.m_k.sum() + state.gamma)
+        expected = (
+            np.full(6, 1 / 6)
+            if weights == "uniform"
+            else (state.m_k[:6] + state.gamma / 6) / (state.m_k.sum() + state.gamma)
+        )
         assert np.allclose(counts.beta, [*expected, 0])
         phi, weight = predictive_topics(counts)
-        assert phi.shape == (16, 8) and np.allclose(weight, state.alpha*np.array([*expected, 0, 0])) and np.isclose(weight.sum(), state.alpha)
+        assert (
+            phi.shape == (16, 8)
+            and np.allclose(weight, state.alpha * np.array([*expected, 0, 0]))
+            and np.isclose(weight.sum(), state.alpha)
+        )
 
 
-@pytest.mark.parametrize("options, says", [
-    (dict(n_topics=0), "n_topics.*0"), (dict(n_topics=2.5), "n_topics.*2.5"), (dict(n_topics=True), "n_topics"), (dict(weights="equal"), "weights.*equal"),
-    (dict(init=np.array([0, 1, 2])), "init.*0..1"), (dict(init=np.array([0])), "init"), (dict(eta=0), "eta"), (dict(eta_prior=(1,)), "eta_prior"),
-])
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (dict(n_topics=0), "n_topics.*0"),
+        (dict(n_topics=2.5), "n_topics.*2.5"),
+        (dict(n_topics=True), "n_topics"),
+        (dict(weights="equal"), "weights.*equal"),
+        (dict(init=np.array([0, 1, 2])), "init.*0..1"),
+        (dict(init=np.array([0])), "init"),
+        (dict(eta=0), "eta"),
+        (dict(eta_prior=(1,)), "eta_prior"),
+    ],
+)
 def test_bad_lda(options, says):
     with pytest.raises(ValueError, match=says):
         LDASampler(Corpus.from_docs([[0, 1], [1]]), **{"n_topics": 2, **options})
@@ -566,11 +863,14 @@ def test_bad_lda(options, says):
 
 # ---------------------------------------------------------------- topics
 
+
 @BOTH
 def test_bars(kind):
     "All ten bars, from 40 random topics."
     corpus, truth = make_bars(n_docs=300, doc_len=60, grid=5, concentration=1.0, random_state=3)
     state = run_chain(kind(corpus, init=40), np.random.default_rng(0), 150).state
-    learned = (state.n_vk[:, state.n_k >= 0.02*corpus.n_tokens] + 0.5).T
-    cosine = (truth.phi/np.linalg.norm(truth.phi, axis=1, keepdims=True)) @ (learned/np.linalg.norm(learned, axis=1, keepdims=True)).T
+    learned = (state.n_vk[:, state.n_k >= 0.02 * corpus.n_tokens] + 0.5).T
+    cosine = (truth.phi / np.linalg.norm(truth.phi, axis=1, keepdims=True)) @ (
+        learned / np.linalg.norm(learned, axis=1, keepdims=True)
+    ).T
     assert cosine.max(axis=1).min() > 0.95

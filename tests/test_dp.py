@@ -1,4 +1,5 @@
 """The Dirichlet process and its mixtures, against a list of all partitions and numerical integration."""
+
 import math
 import os
 import subprocess
@@ -15,25 +16,49 @@ from scipy.special import gammaln, logsumexp
 
 from hdp_nb import likelihood
 from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
-from hdp_nb.dp import DPMixtureSampler, crp, log_eppf, make_sweep, point_partition, resample_concentration
+from hdp_nb.dp import (
+    DPMixtureSampler,
+    crp,
+    log_eppf,
+    make_sweep,
+    point_partition,
+    resample_concentration,
+)
 from hdp_nb.special import log_antoniak
 
 EXACT = 0.015  # largest error of a probability that a right sampler may make
 
-PLANE = np.array([[0, 0], [0.5, 0.2], [0.2, -0.4], [2.5, 2], [2, 2.6], [1.2, 1], [-1, 2.2], [2.4, 1.9]])
+PLANE = np.array(
+    [[0, 0], [0.5, 0.2], [0.2, -0.4], [2.5, 2], [2, 2.6], [1.2, 1], [-1, 2.2], [2.4, 1.9]]
+)
 SCALE = np.array([[1.0, 0.3], [0.3, 0.8]])
 # family -> hyperparameters, observations, log p(rows of one component) by a formula of its own
 CASES = {
-    "categorical": (dict(n_words=3, eta=0.5), np.array([0, 0, 1, 0, 2, 1, 1, 0]),
-                    lambda x: naive_dp.categorical(x, 0.5, 3)),
-    "multinomial": (dict(n_words=3, eta=0.5), np.array([[2, 0, 1], [1, 0, 1], [0, 3, 0], [0, 0, 0], [0, 1, 1], [3, 0, 0]]),
-                    lambda x: naive_dp.multinomial(x, 0.5)),
-    "normal_known_variance": (dict(n_dims=1, mean=0.5, mean_var=4.0, var=0.5), PLANE[:, :1],
-                              lambda x: naive_dp.normal_known_variance(x, 0.5, 4.0, 0.5)),
-    "normal_inverse_gamma": (dict(n_dims=2, mean=0.5, kappa=0.2, shape=1.5, scale=0.5), PLANE[:7],
-                             lambda x: naive_dp.normal_inverse_gamma(x, 0.5, 0.2, 1.5, 0.5)),
-    "normal_inverse_wishart": (dict(n_dims=2, mean=0.5, kappa=0.2, dof=4.0, scale=SCALE), PLANE,
-                               lambda x: naive_dp.normal_inverse_wishart(x, 0.5, 0.2, 4.0, SCALE)),
+    "categorical": (
+        dict(n_words=3, eta=0.5),
+        np.array([0, 0, 1, 0, 2, 1, 1, 0]),
+        lambda x: naive_dp.categorical(x, 0.5, 3),
+    ),
+    "multinomial": (
+        dict(n_words=3, eta=0.5),
+        np.array([[2, 0, 1], [1, 0, 1], [0, 3, 0], [0, 0, 0], [0, 1, 1], [3, 0, 0]]),
+        lambda x: naive_dp.multinomial(x, 0.5),
+    ),
+    "normal_known_variance": (
+        dict(n_dims=1, mean=0.5, mean_var=4.0, var=0.5),
+        PLANE[:, :1],
+        lambda x: naive_dp.normal_known_variance(x, 0.5, 4.0, 0.5),
+    ),
+    "normal_inverse_gamma": (
+        dict(n_dims=2, mean=0.5, kappa=0.2, shape=1.5, scale=0.5),
+        PLANE[:7],
+        lambda x: naive_dp.normal_inverse_gamma(x, 0.5, 0.2, 1.5, 0.5),
+    ),
+    "normal_inverse_wishart": (
+        dict(n_dims=2, mean=0.5, kappa=0.2, dof=4.0, scale=SCALE),
+        PLANE,
+        lambda x: naive_dp.normal_inverse_wishart(x, 0.5, 0.2, 4.0, SCALE),
+    ),
 }
 families = pytest.mark.parametrize("name", CASES)
 
@@ -50,19 +75,25 @@ def chain(sampler, n_sweeps=30_000, seed=1):
     state = sampler.state(np.arange(len(sampler.data)), capacity=len(sampler.data) + 1)
     z, alpha = np.empty((n_sweeps, len(sampler.data)), int), np.empty(n_sweeps)
     for s in range(n_sweeps):
-        assert kernel(rng, state, sampler.data, sampler.prior, sampler.alpha_prior, 0) == len(state.z)
+        assert kernel(rng, state, sampler.data, sampler.prior, sampler.alpha_prior, 0) == len(
+            state.z
+        )
         z[s], alpha[s] = state.z, state.alpha[0]
     return z, alpha
 
 
 def error(z, exact):
     """Largest error of P(K) and of the co-clustering of any pair."""
-    K = np.bincount([len(set(row)) for row in z.tolist()], minlength=len(exact.n_components)) / len(z)
+    K = np.bincount([len(set(row)) for row in z.tolist()], minlength=len(exact.n_components)) / len(
+        z
+    )
     together = sum(np.equal.outer(row, row) for row in z) / len(z)
     return max(abs(K - exact.n_components).max(), abs(together - exact.together).max())
 
 
-# --- the mixture sampler hits the exact posterior --------------------------------------------------
+# --- the mixture sampler hits the exact posterior
+# --------------------------------------------------
+
 
 @families
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
@@ -93,7 +124,11 @@ def unnormalised(prior, stats, k, data, i):
     return math.log(stats.n_kv[k, data[i]] + prior.eta[data[i]])
 
 
-@pytest.mark.parametrize("broken", [dict(remove=njit(forget)), dict(log_predictive=njit(unnormalised))], ids=lambda d: [*d][0])
+@pytest.mark.parametrize(
+    "broken",
+    [dict(remove=njit(forget)), dict(log_predictive=njit(unnormalised))],
+    ids=lambda d: [*d][0],
+)
 def test_control_broken_family(broken):
     """An observation that is not taken out before it chooses; a predictive without its denominator."""
     _, x, log_marginal = CASES["categorical"]
@@ -107,12 +142,15 @@ def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000)
     z = np.empty((n_sweeps, len(x)), int)
     for s in range(n_sweeps):
         for i, value in enumerate(x):
-            others = phi[:i] + phi[i + 1:]
+            others = phi[:i] + phi[i + 1 :]
             alone = phi[i] not in others
             candidates = sorted(set(others))
             weights = [others.count(theta) for theta in candidates] + [alpha]
             candidates.append(phi[i] if alone and keep_own else rng.normal(mean, width))
-            weights = [w * math.exp(-0.5 * ((value - theta) / noise) ** 2) for w, theta in zip(weights, candidates)]
+            weights = [
+                w * math.exp(-0.5 * ((value - theta) / noise) ** 2)
+                for w, theta in zip(weights, candidates)
+            ]
             u = rng.random() * sum(weights)
             for theta, w in zip(candidates, weights):
                 u -= w
@@ -133,12 +171,18 @@ def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000)
 @pytest.mark.parametrize("x, alpha, noise", [((0.0, 2.0), 0.5, 0.7), ((0.0, 0.4, 2.0), 1.0, 0.7)])
 def test_control_equations_32_to_34(x, alpha, noise):
     """Audit of the paper: a singleton that draws a fresh parameter is wrong, one that keeps its own is right."""
-    exact = naive_dp.posterior(np.array(x)[:, None], lambda rows: naive_dp.normal_known_variance(rows, 0.0, 4.0, noise**2), alpha)
+    exact = naive_dp.posterior(
+        np.array(x)[:, None],
+        lambda rows: naive_dp.normal_known_variance(rows, 0.0, 4.0, noise**2),
+        alpha,
+    )
     assert error(explicit_parameters(x, alpha, 0.0, 2.0, noise, keep_own=True), exact) < EXACT
     assert error(explicit_parameters(x, alpha, 0.0, 2.0, noise, keep_own=False), exact) > 10 * EXACT
 
 
-# --- what can't be listed: the joint distribution test ---------------------------------------------
+# --- what can't be listed: the joint distribution test
+# ---------------------------------------------
+
 
 def geweke(rate):
     """z scores for 25 words from a true DP mixture, alpha ~ Gamma(2, 1), sampled as if Gamma(2, rate)."""
@@ -165,10 +209,18 @@ def geweke(rate):
 
     def statistics(theta, x):
         sizes = np.bincount(theta[0])
-        return {"K": len(sizes), "largest": sizes.max(), "alpha": theta[1], "log alpha": math.log(theta[1]),
-                "same word": (x[0] == x[1:]).sum(), "neighbours": (theta[0][0] == theta[0][1:]).sum()}
+        return {
+            "K": len(sizes),
+            "largest": sizes.max(),
+            "alpha": theta[1],
+            "log alpha": math.log(theta[1]),
+            "same word": (x[0] == x[1:]).sum(),
+            "neighbours": (theta[0][0] == theta[0][1:]).sum(),
+        }
 
-    return joint_distribution_test(rng, prior_draw, data_draw, sweep, statistics, n_draws=1000, n_rounds=4)
+    return joint_distribution_test(
+        rng, prior_draw, data_draw, sweep, statistics, n_draws=1000, n_rounds=4
+    )
 
 
 def test_joint_distribution():
@@ -181,20 +233,31 @@ def test_without_information_the_posterior_is_the_prior():
     fam, n = likelihood.categorical, 40
     sampler = DPMixtureSampler(fam, np.zeros(n, int), fam.make_prior(n_words=1), 1.5, None)
     z, _ = chain(sampler, 20_000)
-    assert abs(np.bincount(z.max(1) + 1, minlength=n + 1) / len(z) - np.exp(log_antoniak(n, 1.5))).max() < 0.01
+    assert (
+        abs(
+            np.bincount(z.max(1) + 1, minlength=n + 1) / len(z) - np.exp(log_antoniak(n, 1.5))
+        ).max()
+        < 0.01
+    )
     free = DPMixtureSampler(fam, np.zeros(n, int), sampler.prior, 1.0, (3.0, 2.0))
     _, alpha = chain(free, 20_000)
     assert stats.ks_1samp(alpha[::20], stats.gamma(3.0, scale=0.5).cdf).pvalue > 1e-3
     assert stats.ks_1samp(alpha[::20], stats.gamma(3.0, scale=0.6).cdf).pvalue < 1e-6
 
 
-# --- contracts ---------------------------------------------------------------------------------------
+# --- contracts
+# ---------------------------------------------------------------------------------------
+
 
 def scattered(name, n=60):
     """A sampler with enough observations to fill and empty components often."""
     rng, (hyper, x, _) = np.random.default_rng(6), CASES[name]
     fam = likelihood.likelihoods[name]
-    data = rng.normal(0, 3, (n, x.shape[1])) if name.startswith("normal") else x[rng.integers(len(x), size=n)]
+    data = (
+        rng.normal(0, 3, (n, x.shape[1]))
+        if name.startswith("normal")
+        else x[rng.integers(len(x), size=n)]
+    )
     return DPMixtureSampler(fam, data, fam.make_prior(**hyper), 5.0)
 
 
@@ -209,7 +272,10 @@ def test_counts_equal_a_recount_after_every_sweep(name):
         assert (state.n_k == np.bincount(state.z, minlength=len(state.n_k))).all()
         again = sampler.state(state.z, state.alpha[0])
         assert sampler.info(again)["log_joint"] == pytest.approx(info["log_joint"], rel=1e-10)
-        marginals = [sampler.fam.log_marginal(sampler.prior, state.stats, k) for k in range(K, len(state.n_k))]
+        marginals = [
+            sampler.fam.log_marginal(sampler.prior, state.stats, k)
+            for k in range(K, len(state.n_k))
+        ]
         assert np.allclose(marginals, 0, atol=1e-12)  # free slots are empty
         assert info["n_components"] == K and info["alpha"] == state.alpha[0]
         seen.add(K)
@@ -261,7 +327,9 @@ def test_resumed_is_the_run_that_never_stopped(tmp_path):
 
 def test_chains_side_by_side_are_the_serial_ones():
     sampler = scattered("categorical")
-    serial, threads = (run_chains(sampler, np.random.default_rng(11), 3, 10, n_jobs=n) for n in (1, 2))
+    serial, threads = (
+        run_chains(sampler, np.random.default_rng(11), 3, 10, n_jobs=n) for n in (1, 2)
+    )
     assert all((a.state.z == b.state.z).all() for a, b in zip(serial, threads))
 
 
@@ -276,12 +344,20 @@ def short_run(name):
 def test_the_same_without_the_compiler():
     names = ["categorical", "normal_inverse_wishart"]
     code = f"import test_dp; print(*map(test_dp.short_run, {names}), sep='\\n')"
-    plain = subprocess.run([sys.executable, "-c", code], cwd=os.path.dirname(__file__), capture_output=True,
-                           text=True, check=True, env={**os.environ, "NUMBA_DISABLE_JIT": "1"}).stdout
+    plain = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=os.path.dirname(__file__),
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    ).stdout
     assert plain.splitlines() == [short_run(name) for name in names]
 
 
-# --- densities -----------------------------------------------------------------------------------------
+# --- densities
+# -----------------------------------------------------------------------------------------
+
 
 @families
 def test_log_joint_and_predictive_density(name):
@@ -292,7 +368,9 @@ def test_log_joint_and_predictive_density(name):
     log_joint = np.array([sampler.info(state)["log_joint"] for state in states])
     evidence = naive_dp.posterior(x[:5], log_marginal, 1.3).log_evidence
     assert logsumexp(log_joint) == pytest.approx(evidence, abs=1e-9)
-    new = logsumexp(log_joint - evidence + [sampler.log_density(state, x[5:6])[0] for state in states])
+    new = logsumexp(
+        log_joint - evidence + [sampler.log_density(state, x[5:6])[0] for state in states]
+    )
     more = naive_dp.posterior(x[:6], log_marginal, 1.3).log_evidence
     assert new == pytest.approx(more - evidence, abs=1e-9)
 
@@ -300,7 +378,9 @@ def test_log_joint_and_predictive_density(name):
 def test_log_joint_includes_the_prior_of_alpha():
     fixed, free = make_sampler("categorical"), make_sampler("categorical", alpha_prior=(2.0, 3.0))
     z = [0, 0, 1, 0, 2, 1, 1, 0]
-    difference = free.info(free.state(z, 0.7))["log_joint"] - fixed.info(fixed.state(z, 0.7))["log_joint"]
+    difference = (
+        free.info(free.state(z, 0.7))["log_joint"] - fixed.info(fixed.state(z, 0.7))["log_joint"]
+    )
     assert difference == pytest.approx(stats.gamma(2.0, scale=1 / 3).logpdf(0.7))
 
 
@@ -312,7 +392,9 @@ def test_log_weights_when_every_slot_is_in_use():
     assert np.exp(sampler.log_density(full, [0, 1, 2])).sum() == pytest.approx(1)
 
 
-# --- partitions ------------------------------------------------------------------------------------------
+# --- partitions
+# ------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("alpha", [0.01, 1.0, 40.0])
 def test_eppf_and_crp(alpha):
@@ -328,17 +410,25 @@ def test_eppf_and_crp(alpha):
 
 def test_point_partition_is_closest_to_the_others():
     """The variation of information is a sum of two conditional entropies."""
+
     def conditional_entropy(z, given):
-        return sum(stats.entropy(np.unique(z[given == c], return_counts=True)[1]) * np.mean(given == c) for c in set(given))
+        return sum(
+            stats.entropy(np.unique(z[given == c], return_counts=True)[1]) * np.mean(given == c)
+            for c in set(given)
+        )
 
     rng = np.random.default_rng(14)
     samples = [rng.permutation(crp(rng, 12, 2.0)) for _ in range(30)]
-    distance = [sum(conditional_entropy(z, w) + conditional_entropy(w, z) for w in samples) for z in samples]
+    distance = [
+        sum(conditional_entropy(z, w) + conditional_entropy(w, z) for w in samples) for z in samples
+    ]
     assert distance[point_partition(samples)] == pytest.approx(min(distance))
     assert point_partition([np.zeros(5, np.int32)]) == 0
 
 
-# --- the concentration -----------------------------------------------------------------------------------
+# --- the concentration
+# -----------------------------------------------------------------------------------
+
 
 def cdf_gap(draw, n, n_tables, shape, rate, n_draws=15_000):
     """Largest distance between the cdfs of a chain of draws and of eq 47 times the prior, integrated."""
@@ -353,14 +443,31 @@ def cdf_gap(draw, n, n_tables, shape, rate, n_draws=15_000):
     return abs(np.searchsorted(np.sort(values), grid) / n_draws - exact).max()
 
 
-CONCENTRATIONS = [([5, 0, 3, 8], 6, 1.0, 1.0), ([0, 0], 0, 2.0, 3.0), ([], 0, 1.0, 0.5), ([1], 1, 1.0, 1.0),
-                  ([10], 1, 1.0, 1.0), ([100_000], 30, 1.0, 1.0), ([20] * 50, 400, 1.0, 0.1), ([7, 7], 14, 0.5, 0.01)]
+CONCENTRATIONS = [
+    ([5, 0, 3, 8], 6, 1.0, 1.0),
+    ([0, 0], 0, 2.0, 3.0),
+    ([], 0, 1.0, 0.5),
+    ([1], 1, 1.0, 1.0),
+    ([10], 1, 1.0, 1.0),
+    ([100_000], 30, 1.0, 1.0),
+    ([20] * 50, 400, 1.0, 0.1),
+    ([7, 7], 14, 0.5, 0.01),
+]
 
 
 @pytest.mark.parametrize("n, n_tables, shape, rate", CONCENTRATIONS)
 def test_concentration_matches_integration(n, n_tables, shape, rate):
     rng, sizes = np.random.default_rng(15), np.array(n, np.int64)
-    assert cdf_gap(lambda c: resample_concentration(rng, c, sizes, n_tables, gamma_prior(shape, rate)), n, n_tables, shape, rate) < 0.03
+    assert (
+        cdf_gap(
+            lambda c: resample_concentration(rng, c, sizes, n_tables, gamma_prior(shape, rate)),
+            n,
+            n_tables,
+            shape,
+            rate,
+        )
+        < 0.03
+    )
 
 
 @pytest.mark.parametrize("with_s, w_shape", [(False, 1), (True, 0)])
@@ -373,6 +480,7 @@ def test_control_concentration(with_s, w_shape):
         s = (rng.random(3) < sizes / (sizes + c)).sum() if with_s else 0
         w = np.maximum(rng.beta(c + w_shape, sizes), 1e-300)
         return rng.gamma(shape + n_tables - s) / (rate - np.log(w).sum())
+
     assert cdf_gap(wrong, n, n_tables, shape, rate, 5000) > 0.1
 
 
@@ -382,21 +490,30 @@ def test_control_concentration(with_s, w_shape):
 def test_concentration_stays_finite_and_positive(conc, n, n_tables, shape, rate):
     rng = np.random.default_rng(17)
     for _ in range(200):
-        conc = resample_concentration(rng, conc, np.array(n, np.int64), n_tables, gamma_prior(shape, rate))
+        conc = resample_concentration(
+            rng, conc, np.array(n, np.int64), n_tables, gamma_prior(shape, rate)
+        )
         assert 0 < conc < np.inf
 
 
-# --- bad input ---------------------------------------------------------------------------------------------
+# --- bad input
+# ---------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, "one", None, [1, 2]])
 def test_bad_alpha(bad):
-    for call in (lambda: crp(np.random.default_rng(0), 3, bad), lambda: log_eppf([1, 2], bad),
-                 lambda: make_sampler("categorical", bad)):
+    for call in (
+        lambda: crp(np.random.default_rng(0), 3, bad),
+        lambda: log_eppf([1, 2], bad),
+        lambda: make_sampler("categorical", bad),
+    ):
         with pytest.raises(ValueError, match="^alpha must be a finite number above 0, got"):
             call()
 
 
-@pytest.mark.parametrize("bad", [1.0, (1.0,), (1, 2, 3), (0.0, 1.0), (1.0, math.inf), ("a", 1), "ab"])
+@pytest.mark.parametrize(
+    "bad", [1.0, (1.0,), (1, 2, 3), (0.0, 1.0), (1.0, math.inf), ("a", 1), "ab"]
+)
 def test_bad_alpha_prior(bad):
     with pytest.raises(ValueError, match="^alpha_prior must be None or two finite numbers above 0"):
         make_sampler("categorical", alpha_prior=bad)

@@ -1,7 +1,9 @@
 """DPMixture: what a user does with it, scikit-learn's checks, and what it says to bad input."""
+
 import numpy as np
 import pytest
-from naive_dp import posterior, categorical
+from naive_dp import categorical, posterior
+from quickstart import check_quick_start
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
@@ -9,12 +11,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.topic_models import HDP
-from quickstart import check_quick_start
 
 rng = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 2], (50, 40, 30))
 CLOUDS = np.array([[0, 0], [8, 0], [0, 8]])[TRUTH] + rng.normal(size=(120, 2))
-COUNTS = np.array([rng.multinomial(30, p) for p in np.array([[.8, .1, .1], [.1, .8, .1], [.1, .1, .8]])[TRUTH]])
+COUNTS = np.array(
+    [
+        rng.multinomial(30, p)
+        for p in np.array([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])[TRUTH]
+    ]
+)
 WORDS = np.array([0, 0, 1, 0, 2, 1])
 
 
@@ -27,9 +33,17 @@ def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("likelihood, X", [
-    ("normal", CLOUDS), ("normal_inverse_wishart", CLOUDS), ("normal_inverse_gamma", CLOUDS),
-    ("normal_known_variance", CLOUDS), ("multinomial", COUNTS), ("multinomial", csr_array(COUNTS))])
+@pytest.mark.parametrize(
+    "likelihood, X",
+    [
+        ("normal", CLOUDS),
+        ("normal_inverse_wishart", CLOUDS),
+        ("normal_inverse_gamma", CLOUDS),
+        ("normal_known_variance", CLOUDS),
+        ("multinomial", COUNTS),
+        ("multinomial", csr_array(COUNTS)),
+    ],
+)
 def test_finds_three_clusters(likelihood, X):
     prior = {"var": 1.0, "mean_var": 20.0} if likelihood == "normal_known_variance" else None
     model = quick(likelihood, prior=prior, n_iter=1000)
@@ -43,12 +57,26 @@ def test_finds_three_clusters(likelihood, X):
 
 def test_categorical_density_is_the_exact_one():
     """Averaged over the samples, the predictive is p(x, v) / p(x), known from a list of all partitions."""
-    model = DPMixture("categorical", alpha_prior=None, eta=0.5, n_symbols=3, n_iter=20_000, burn_in=0, thin=5, random_state=2)
+    model = DPMixture(
+        "categorical",
+        alpha_prior=None,
+        eta=0.5,
+        n_symbols=3,
+        n_iter=20_000,
+        burn_in=0,
+        thin=5,
+        random_state=2,
+    )
     p = np.exp(model.fit(WORDS).score_samples(np.arange(3)))
-    evidence = [posterior(x, lambda rows: categorical(rows, 0.5, 3)).log_evidence for x in (WORDS, *(np.append(WORDS, v) for v in range(3)))]
+    evidence = [
+        posterior(x, lambda rows: categorical(rows, 0.5, 3)).log_evidence
+        for x in (WORDS, *(np.append(WORDS, v) for v in range(3)))
+    ]
     exact = np.exp(np.array(evidence[1:]) - evidence[0])
     assert p == pytest.approx(exact, abs=0.01) and p.sum() == pytest.approx(1)
-    assert (model.fit(WORDS[:, None]).score_samples([[0], [1], [2]]) == np.log(p)).all()  # flat or a column
+    assert (
+        model.fit(WORDS[:, None]).score_samples([[0], [1], [2]]) == np.log(p)
+    ).all()  # flat or a column
     assert model.score(WORDS) == pytest.approx(np.log(p)[WORDS].mean())
 
 
@@ -61,39 +89,64 @@ def test_predict_averages_over_samples():
         for z, alpha in zip(model.samples_["z"], model.samples_["alpha"]):
             w = np.exp(model._sampler().log_weights(model._sampler().state(z, alpha), x[None])[0])
             for k in range(z.max() + 1):
-                p += w[k] / w.sum() * np.bincount(model.labels_[z == k], minlength=C) / (z == k).sum()
+                p += (
+                    w[k]
+                    / w.sum()
+                    * np.bincount(model.labels_[z == k], minlength=C)
+                    / (z == k).sum()
+                )
         votes.append(p.argmax())
     assert (model.predict(X) == votes).all()
 
 
 def test_traces_callback_and_samples():
     seen = []
-    model = quick(n_iter=30, burn_in=10, n_chains=2).fit(CLOUDS, callback=lambda sweep, state: seen.append((sweep, state.z.copy(), state.alpha[0])))
-    assert len(seen) == 60 and {sweep for sweep, *_ in seen} == set(range(30)) and len(seen[0][1]) == 120
+    model = quick(n_iter=30, burn_in=10, n_chains=2).fit(
+        CLOUDS, callback=lambda sweep, state: seen.append((sweep, state.z.copy(), state.alpha[0]))
+    )
+    assert (
+        len(seen) == 60
+        and {sweep for sweep, *_ in seen} == set(range(30))
+        and len(seen[0][1]) == 120
+    )
     assert {*model.trace_} == {"n_components", "log_joint", "log_likelihood", "alpha"}
-    assert all(trace.shape == (30,) for trace in model.trace_.values()) and model.traces_["alpha"].shape == (2, 30)
+    assert all(trace.shape == (30,) for trace in model.trace_.values()) and model.traces_[
+        "alpha"
+    ].shape == (2, 30)
     assert model.samples_["z"].shape == (8, 120) and model.burn_in_ == 10
     assert (quick(n_iter=10, burn_in=9).fit(CLOUDS).samples_["z"]).shape == (1, 120)
 
 
 def test_the_same_seed_the_same_model():
     a, b, serial = (quick(n_iter=20, n_chains=3, n_jobs=n).fit(CLOUDS) for n in (2, 2, 1))
-    assert (a.samples_["z"] == b.samples_["z"]).all() and (a.samples_["z"] == serial.samples_["z"]).all()
-    assert not np.array_equal(a.trace_["log_joint"], clone(a).set_params(random_state=5).fit(CLOUDS).trace_["log_joint"])
+    assert (a.samples_["z"] == b.samples_["z"]).all() and (
+        a.samples_["z"] == serial.samples_["z"]
+    ).all()
+    assert not np.array_equal(
+        a.trace_["log_joint"], clone(a).set_params(random_state=5).fit(CLOUDS).trace_["log_joint"]
+    )
 
 
 def test_checkpoint(tmp_path):
     path = tmp_path / "run.npz"
     quick(n_iter=10, burn_in=5).fit(CLOUDS, checkpoint=path)
-    resumed, whole = quick(n_iter=30, burn_in=5).fit(CLOUDS, checkpoint=path), quick(n_iter=30, burn_in=5).fit(CLOUDS)
+    resumed, whole = (
+        quick(n_iter=30, burn_in=5).fit(CLOUDS, checkpoint=path),
+        quick(n_iter=30, burn_in=5).fit(CLOUDS),
+    )
     assert all((resumed.trace_[name] == whole.trace_[name]).all() for name in whole.trace_)
     with pytest.raises(ValueError, match="alpha_prior"):
         quick(n_iter=30, burn_in=5, alpha_prior=None).fit(CLOUDS, checkpoint=path)
 
 
-@pytest.mark.parametrize("model, X", [
-    (quick(n_iter=20, prior={"dof": 5, "scale": np.eye(2)}), CLOUDS), (quick("multinomial", n_iter=20, eta=[1, 2, 3]), csr_array(COUNTS)),
-    (quick("categorical", n_iter=20, n_symbols=4, alpha_prior=None), WORDS)])
+@pytest.mark.parametrize(
+    "model, X",
+    [
+        (quick(n_iter=20, prior={"dof": 5, "scale": np.eye(2)}), CLOUDS),
+        (quick("multinomial", n_iter=20, eta=[1, 2, 3]), csr_array(COUNTS)),
+        (quick("categorical", n_iter=20, n_symbols=4, alpha_prior=None), WORDS),
+    ],
+)
 def test_save_and_load(tmp_path, model, X):
     path = tmp_path / "model.npz"
     model.fit(X).save(path)
@@ -108,33 +161,48 @@ def test_save_and_load(tmp_path, model, X):
     assert DPMixture.load(path).feature_names_in_.tolist() == ["height", "width"]
 
 
-@pytest.mark.parametrize("params, X, match", [
-    (dict(likelihood="gaussian"), CLOUDS, "likelihood must be one of 'normal', 'categorical'"),
-    (dict(likelihood=None), CLOUDS, "likelihood must be"),
-    (dict(alpha=0), CLOUDS, "alpha must be a finite number above 0, got 0"),
-    (dict(alpha_prior=(1, 0)), CLOUDS, "alpha_prior must be"),
-    (dict(prior=3), CLOUDS, "prior must be None or a dict"),
-    (dict(prior={"kappa": -1}), CLOUDS, "kappa must be"),
-    (dict(prior={"typo": 1}), CLOUDS, "prior must be None or a dict of some of mean, kappa, dof, scale, got .*typo"),
-    (dict(n_iter=0), CLOUDS, "n_iter"),
-    (dict(burn_in=300), CLOUDS, "burn_in"),
-    (dict(thin=0), CLOUDS, "thin"),
-    (dict(n_chains=0), CLOUDS, "n_chains"),
-    (dict(random_state=-1), CLOUDS, "random_state"),
-    ({}, [[1.0, np.nan]], "NaN"),
-    ({}, [[1.0, np.inf]], "infinity"),
-    ({}, [1.0, 2.0], "2D array"),
-    (dict(likelihood="multinomial"), -COUNTS, "negative"),
-    (dict(likelihood="multinomial"), COUNTS + 0.5, "whole numbers"),
-    (dict(likelihood="multinomial", eta=0), COUNTS, "eta must be"),
-    (dict(likelihood="multinomial", prior={}), COUNTS, "prior must be None where likelihood is 'multinomial'"),
-    (dict(likelihood="categorical", n_symbols=2), WORDS, "below n_words = 2, got 2|below n_symbols"),
-    (dict(likelihood="categorical", n_symbols=0), WORDS, "n_words must be|n_symbols must be"),
-    (dict(likelihood="categorical"), [], "sample"),
-    (dict(likelihood="categorical"), COUNTS, "one symbol per observation"),
-    (dict(likelihood="categorical"), [0.5, 1.0], "whole numbers"),
-    (dict(likelihood="categorical"), [-1, 1], "negative"),
-])
+@pytest.mark.parametrize(
+    "params, X, match",
+    [
+        (dict(likelihood="gaussian"), CLOUDS, "likelihood must be one of 'normal', 'categorical'"),
+        (dict(likelihood=None), CLOUDS, "likelihood must be"),
+        (dict(alpha=0), CLOUDS, "alpha must be a finite number above 0, got 0"),
+        (dict(alpha_prior=(1, 0)), CLOUDS, "alpha_prior must be"),
+        (dict(prior=3), CLOUDS, "prior must be None or a dict"),
+        (dict(prior={"kappa": -1}), CLOUDS, "kappa must be"),
+        (
+            dict(prior={"typo": 1}),
+            CLOUDS,
+            "prior must be None or a dict of some of mean, kappa, dof, scale, got .*typo",
+        ),
+        (dict(n_iter=0), CLOUDS, "n_iter"),
+        (dict(burn_in=300), CLOUDS, "burn_in"),
+        (dict(thin=0), CLOUDS, "thin"),
+        (dict(n_chains=0), CLOUDS, "n_chains"),
+        (dict(random_state=-1), CLOUDS, "random_state"),
+        ({}, [[1.0, np.nan]], "NaN"),
+        ({}, [[1.0, np.inf]], "infinity"),
+        ({}, [1.0, 2.0], "2D array"),
+        (dict(likelihood="multinomial"), -COUNTS, "negative"),
+        (dict(likelihood="multinomial"), COUNTS + 0.5, "whole numbers"),
+        (dict(likelihood="multinomial", eta=0), COUNTS, "eta must be"),
+        (
+            dict(likelihood="multinomial", prior={}),
+            COUNTS,
+            "prior must be None where likelihood is 'multinomial'",
+        ),
+        (
+            dict(likelihood="categorical", n_symbols=2),
+            WORDS,
+            "below n_words = 2, got 2|below n_symbols",
+        ),
+        (dict(likelihood="categorical", n_symbols=0), WORDS, "n_words must be|n_symbols must be"),
+        (dict(likelihood="categorical"), [], "sample"),
+        (dict(likelihood="categorical"), COUNTS, "one symbol per observation"),
+        (dict(likelihood="categorical"), [0.5, 1.0], "whole numbers"),
+        (dict(likelihood="categorical"), [-1, 1], "negative"),
+    ],
+)
 def test_bad_input(params, X, match):
     with pytest.raises(ValueError, match=match):
         quick(**params).fit(X)

@@ -1,4 +1,5 @@
 """The form of the whole: lint, formatting, types, and the rules of the house that a tool can count."""
+
 import ast
 import collections
 import re
@@ -8,8 +9,11 @@ import sys
 import pytest
 from notebooks import ROOT, directives, notebooks, read
 
-MODULES = {p.stem: ast.parse(p.read_text(encoding="utf-8"))
-           for p in sorted((ROOT / "hdp_nb").glob("*.py")) if p.stem not in ("_modidx", "__init__")}
+MODULES = {
+    p.stem: ast.parse(p.read_text(encoding="utf-8"))
+    for p in sorted((ROOT / "hdp_nb").glob("*.py"))
+    if p.stem not in ("_modidx", "__init__")
+}
 PACKAGE = (ast.Import, ast.ImportFrom)
 
 
@@ -28,7 +32,9 @@ def own_imports(tree):
 @pytest.mark.parametrize("arguments", [["check"], ["format", "--check"]], ids=["lint", "format"])
 def test_ruff_finds_nothing(arguments):
     "Over notebooks and scripts; `python tools/run.py clean` puts most of it right."
-    done = subprocess.run([sys.executable, "-m", "ruff", *arguments, "."], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *arguments, "."], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -39,13 +45,21 @@ def test_types_agree():
 
 
 def test_no_module_holds_too_much():
-    lines = {name: (ROOT / "hdp_nb" / f"{name}.py").read_text(encoding="utf-8").count("\n") for name in MODULES}
+    lines = {
+        name: (ROOT / "hdp_nb" / f"{name}.py").read_text(encoding="utf-8").count("\n")
+        for name in MODULES
+    }
     assert not {name: n for name, n in lines.items() if n > 720}
 
 
 def test_modules_import_only_from_lower_numbers():
-    order = [directives(cell)[0]["default_exp"] for path in notebooks() if path.stem != "index"
-             for cell in read(path).cells if cell.cell_type == "code" and "default_exp" in directives(cell)[0]]
+    order = [
+        directives(cell)[0]["default_exp"]
+        for path in notebooks()
+        if path.stem != "index"
+        for cell in read(path).cells
+        if cell.cell_type == "code" and "default_exp" in directives(cell)[0]
+    ]
     assert sorted(order) == sorted(MODULES)
     for name, tree in MODULES.items():
         for node, module in own_imports(tree):
@@ -54,8 +68,12 @@ def test_modules_import_only_from_lower_numbers():
 
 def test_only_public_names_cross_from_one_module_to_another():
     for name, tree in MODULES.items():
-        private = [a.name for node, _ in own_imports(tree) for a in node.names
-                   if a.name.startswith("_") and not a.name.startswith("__")]
+        private = [
+            a.name
+            for node, _ in own_imports(tree)
+            for a in node.names
+            if a.name.startswith("_") and not a.name.startswith("__")
+        ]
         assert not private, f"{name} imports {private}"
 
 
@@ -67,10 +85,19 @@ def test_no_function_imports_a_module_of_the_package():
 
 def test_base_classes_have_children():
     "A private base class with one child is half a class."
-    classes = [node for tree in MODULES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    children = collections.Counter(ast.unparse(base).split(".")[-1] for node in classes for base in node.bases)
+    classes = [
+        node
+        for tree in MODULES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    ]
+    children = collections.Counter(
+        ast.unparse(base).split(".")[-1] for node in classes for base in node.bases
+    )
     own = {node.name for node in classes}
-    assert not [base for base, n in children.items() if n == 1 and base.startswith("_") and base in own]
+    assert not [
+        base for base, n in children.items() if n == 1 and base.startswith("_") and base in own
+    ]
 
 
 def test_a_name_is_defined_once():
@@ -87,13 +114,21 @@ MANY_PARAMETERS = {"run_chain", "run_chains"}
 
 
 def test_functions_take_few_parameters():
-    long = [(name, f.name, n) for name, tree in MODULES.items() for f in functions(tree)
-            if (n := len(f.args.args) + len(f.args.kwonlyargs)) > 8 and f.name != "__init__"]
+    long = [
+        (name, f.name, n)
+        for name, tree in MODULES.items()
+        for f in functions(tree)
+        if (n := len(f.args.args) + len(f.args.kwonlyargs)) > 8 and f.name != "__init__"
+    ]
     assert not [row for row in long if row[1] not in MANY_PARAMETERS]
 
 
 def public(tree):
-    return [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_"]
+    return [
+        node
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_"
+    ]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -106,8 +141,12 @@ def test_docstrings_stand_alone(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_public_functions_are_annotated(name):
-    bare = [node.name for node in public(MODULES[name]) if isinstance(node, ast.FunctionDef)
-            and not (node.returns or any(a.annotation for a in node.args.args + node.args.kwonlyargs))]
+    bare = [
+        node.name
+        for node in public(MODULES[name])
+        if isinstance(node, ast.FunctionDef)
+        and not (node.returns or any(a.annotation for a in node.args.args + node.args.kwonlyargs))
+    ]
     assert not bare
 
 
@@ -119,6 +158,11 @@ def test_lines_end_before_column_100(name):
 
 @pytest.mark.parametrize("path", [pytest.param(p, id=p.stem) for p in notebooks()])
 def test_code_cells_are_no_wider(path):
-    wide = [(number, line) for number, cell in enumerate(read(path).cells) if cell.cell_type == "code"
-            for line in cell.source.splitlines() if len(line) > 100]
+    wide = [
+        (number, line)
+        for number, cell in enumerate(read(path).cells)
+        if cell.cell_type == "code"
+        for line in cell.source.splitlines()
+        if len(line) > 100
+    ]
     assert not wide

@@ -1,4 +1,5 @@
 """The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong samplers."""
+
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
 from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, poch
@@ -15,10 +17,26 @@ from scipy.special import gammaln, poch
 from hdp_nb import franchise
 from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
 from hdp_nb.corpus import Corpus
+from hdp_nb.franchise import (
+    FranchiseSampler,
+    _seat_tokens,
+    _weigh_block,
+    log_franchise,
+    new_scratch,
+    seat_by_topic,
+    serve_tables,
+    sweep_franchise,
+    unseated,
+)
 from hdp_nb.synthetic import make_bars, make_five_topics
-from hdp_nb.franchise import (FranchiseSampler, _seat_tokens, serve_tables, _weigh_block, log_franchise, new_scratch, seat_by_topic, sweep_franchise, unseated)
-from hdp_nb.topics import (TopicCounts, fold_in, log_likelihood, pick, predictive_topics, token_probabilities)
-from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
+from hdp_nb.topics import (
+    TopicCounts,
+    fold_in,
+    log_likelihood,
+    pick,
+    predictive_topics,
+    token_probabilities,
+)
 
 # Six tiny corpora: (documents, vocabulary, eta, alpha, gamma)
 TINY = [
@@ -27,7 +45,7 @@ TINY = [
     ([[0, 1, 2, 3], [3, 3, 0]], 4, 0.2, 2.0, 2.0),
     ([[0, 0, 0, 0], [1, 1, 1, 0]], 2, 1.0, 0.7, 3.0),
     ([[0, 1], [1, 2], [2, 0]], 5, 0.05, 5.0, 0.3),
-    ([[4, 4], [4, 1, 0], [1, 1]], 6, 2.0, 0.2, 1.0),      # words 2, 3 and 5 never occur
+    ([[4, 4], [4, 1, 0], [1, 1]], 6, 2.0, 0.2, 1.0),  # words 2, 3 and 5 never occur
 ]
 TOLERANCE = 0.015
 
@@ -37,13 +55,13 @@ def _collect(rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_T, same,
     for _ in range(n):
         if not sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, True):
             raise RuntimeError("more dishes than tokens")
-        p_K[state.K[()]] += 1/n
-        p_T[state.n_tables.sum()] += 1/n
-        conc[0] += state.alpha[()]/n
-        conc[1] += state.gamma[()]/n
+        p_K[state.K[()]] += 1 / n
+        p_T[state.n_tables.sum()] += 1 / n
+        conc[0] += state.alpha[()] / n
+        conc[1] += state.gamma[()] / n
         for a in range(x.size):
             for b in range(x.size):
-                same[a, b] += (state.z[a] == state.z[b])/n
+                same[a, b] += (state.z[a] == state.z[b]) / n
 
 
 def collect(sampler, n, seed=0):
@@ -58,64 +76,86 @@ def collect(sampler, n, seed=0):
 
 
 def largest_error(estimates, exact):
-    return max(abs(a - b).max() for a, b in zip(estimates, (exact.n_dishes, exact.n_tables, exact.same)))
+    return max(
+        abs(a - b).max() for a, b in zip(estimates, (exact.n_dishes, exact.n_tables, exact.same))
+    )
 
 
 @pytest.mark.parametrize("docs, V, eta, alpha, gamma", TINY)
 def test_exact_posterior(docs, V, eta, alpha, gamma):
     sampler = FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None)
-    assert largest_error(collect(sampler, 60_000), Posterior(docs, V, eta, alpha, gamma)) < TOLERANCE
+    assert (
+        largest_error(collect(sampler, 60_000), Posterior(docs, V, eta, alpha, gamma)) < TOLERANCE
+    )
 
 
 def run_naive(case, n, **options):
     docs, V, eta, alpha, gamma = case
     gibbs = Gibbs(docs, V, eta, alpha, gamma, np.random.default_rng(0), **options)
-    return largest_error(sampled((gibbs.sweep() for _ in range(n)), sum(map(len, docs))), Posterior(*case))
+    return largest_error(
+        sampled((gibbs.sweep() for _ in range(n)), sum(map(len, docs))), Posterior(*case)
+    )
 
 
-@pytest.mark.parametrize("mistake, case, serve", [
-    ("fresh", ([[0], [0], [1]], 2, 0.5, 1.0, 1.0), True),
-    ("product", TINY[1], True),
-    ("vacated", ([[0], [0], [], [1]], 2, 0.5, 1.0, 1.0), False),
-])
+@pytest.mark.parametrize(
+    "mistake, case, serve",
+    [
+        ("fresh", ([[0], [0], [1]], 2, 0.5, 1.0, 1.0), True),
+        ("product", TINY[1], True),
+        ("vacated", ([[0], [0], [], [1]], 2, 0.5, 1.0, 1.0), False),
+    ],
+)
 def test_the_same_check_rejects_wrong_samplers(mistake, case, serve):
     assert run_naive(case, 10_000, serve=serve) < TOLERANCE
-    assert run_naive(case, 10_000, serve=serve, mistake=mistake) > 2*TOLERANCE
+    assert run_naive(case, 10_000, serve=serve, mistake=mistake) > 2 * TOLERANCE
 
 
 @pytest.mark.parametrize("alpha_prior, gamma_prior", [((1, 1), (1, 1)), ((2, 0.5), (0.1, 1))])
 def test_exact_with_concentrations_resampled(alpha_prior, gamma_prior):
     docs, V, eta = TINY[1][:3]
     mean_alpha, mean_gamma, p_K = Posterior(docs, V, eta).concentrations(alpha_prior, gamma_prior)
-    sampler = FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, 1, 1, alpha_prior, gamma_prior)
+    sampler = FranchiseSampler(
+        Corpus.from_docs(docs, n_words=V), eta, 1, 1, alpha_prior, gamma_prior
+    )
     K, _, _, (alpha, gamma) = collect(sampler, 200_000)
     assert abs(K - p_K).max() < TOLERANCE
-    assert abs(alpha/mean_alpha - 1) < 0.03 and abs(gamma/mean_gamma - 1) < 0.05
+    assert abs(alpha / mean_alpha - 1) < 0.03 and abs(gamma / mean_gamma - 1) < 0.05
     # the control: a rate taken for a scale is far outside
-    wrong = Posterior(docs, V, eta).concentrations((alpha_prior[0], 1/alpha_prior[1]), gamma_prior)[0]
-    assert alpha_prior[1] == 1 or abs(alpha/wrong - 1) > 0.1
+    wrong = Posterior(docs, V, eta).concentrations(
+        (alpha_prior[0], 1 / alpha_prior[1]), gamma_prior
+    )[0]
+    assert alpha_prior[1] == 1 or abs(alpha / wrong - 1) > 0.1
 
 
 def sequential_prediction(docs, V, eta, alpha, gamma):
     "P(K) when every token takes a table, and a new table a dish, given the tokens before it: Wang & Blei's start."
-    tokens, p_K = [(j, v) for j, doc in enumerate(docs) for v in doc], np.zeros(sum(map(len, docs)) + 1)
+    tokens, p_K = (
+        [(j, v) for j, doc in enumerate(docs) for v in doc],
+        np.zeros(sum(map(len, docs)) + 1),
+    )
 
-    def seat(i, tables, probability):                       # tables: (document, dish, its words)
+    def seat(i, tables, probability):  # tables: (document, dish, its words)
         if i == len(tokens):
             p_K[len({dish for _, dish, _ in tables})] += probability
             return
         j, v = tokens[i]
         dishes = {dish for _, dish, _ in tables}
+
         def f(dish):
             words = [w for _, d, ws in tables if d == dish for w in ws]
-            return (words.count(v) + eta)/(len(words) + V*eta)
-        ways = [(len(ws)*f(dish), tables[:s] + [(j, dish, ws + [v])] + tables[s + 1:])
-                for s, (where, dish, ws) in enumerate(tables) if where == j]
+            return (words.count(v) + eta) / (len(words) + V * eta)
+
+        ways = [
+            (len(ws) * f(dish), tables[:s] + [(j, dish, ws + [v])] + tables[s + 1 :])
+            for s, (where, dish, ws) in enumerate(tables)
+            if where == j
+        ]
         for dish in [*dishes, len(dishes)]:
             m = sum(d == dish for _, d, _ in tables) or gamma
-            ways.append((alpha*m/(len(tables) + gamma)*f(dish), tables + [(j, dish, [v])]))
+            ways.append((alpha * m / (len(tables) + gamma) * f(dish), tables + [(j, dish, [v])]))
         for weight, after in ways:
-            seat(i + 1, after, probability*weight/sum(w for w, _ in ways))
+            seat(i + 1, after, probability * weight / sum(w for w, _ in ways))
+
     seat(0, [], 1.0)
     return p_K
 
@@ -123,15 +163,20 @@ def sequential_prediction(docs, V, eta, alpha, gamma):
 def test_sequential_prediction():
     "The start, drawn many times, against all its paths; it is not the posterior, and the check can tell."
     case = docs, V, eta, alpha, gamma = [[0, 1], [1, 0], [0, 1]], 2, 0.05, 0.3, 0.5
-    sampler, rng = FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None), np.random.default_rng(0)
-    K = np.bincount([int(sampler.init(rng).K) for _ in range(20_000)], minlength=7)/20_000
+    sampler, rng = (
+        FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None),
+        np.random.default_rng(0),
+    )
+    K = np.bincount([int(sampler.init(rng).K) for _ in range(20_000)], minlength=7) / 20_000
     assert abs(K - sequential_prediction(*case)).max() < TOLERANCE
-    assert abs(K - Posterior(*case).n_dishes).max() > 2*TOLERANCE
+    assert abs(K - Posterior(*case).n_dishes).max() > 2 * TOLERANCE
 
 
 @pytest.mark.parametrize("fixed, free", [("alpha", "gamma"), ("gamma", "alpha")])
 def test_one_concentration_fixed(fixed, free):
-    sampler = FranchiseSampler(Corpus.from_docs([[0, 0, 1], [0, 2]]), 0.5, 1.5, 1.5, **{f"{fixed}_prior": None})
+    sampler = FranchiseSampler(
+        Corpus.from_docs([[0, 0, 1], [0, 2]]), 0.5, 1.5, 1.5, **{f"{fixed}_prior": None}
+    )
     trace = run_chain(sampler, np.random.default_rng(0), 5).trace
     assert set(trace[fixed]) == {1.5} and len({1.5, *trace[free]}) == 6
 
@@ -139,34 +184,42 @@ def test_one_concentration_fixed(fixed, free):
 def test_log_joint():
     docs, V, eta, alpha, gamma = TINY[0]
     corpus = Corpus.from_docs(docs, n_words=V)
-    chain = run_chain(FranchiseSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(0), 5)
+    chain = run_chain(
+        FranchiseSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(0), 5
+    )
     state = chain.state
     sizes, words = [], 0.0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         words += log_urn(np.bincount(state.t[a:b])) if b > a else 0.0
-    expected = (log_prior(alpha, gamma, state.n_tables.sum(), int(state.K), corpus.doc_lengths) + words
-                + log_urn(state.m_k[:int(state.K)]))
+    expected = (
+        log_prior(alpha, gamma, state.n_tables.sum(), int(state.K), corpus.doc_lengths)
+        + words
+        + log_urn(state.m_k[: int(state.K)])
+    )
     assert np.isclose(log_franchise(state, corpus.offsets), expected)
     likelihood = log_words(corpus.x.tolist(), state.z.tolist(), V, eta)
     assert np.isclose(log_likelihood(state.n_vk, state.n_k, eta), likelihood)
-    assert np.isclose(chain.trace["log_joint"][-1], expected + likelihood) and np.isclose(chain.trace["log_likelihood"][-1], likelihood)
+    assert np.isclose(chain.trace["log_joint"][-1], expected + likelihood) and np.isclose(
+        chain.trace["log_likelihood"][-1], likelihood
+    )
 
 
 def test_prior():
     "V = 1: the words say nothing, so the sampler must give the prior."
-    corpus = Corpus.from_docs([[0]*100]*50, n_words=1)
+    corpus = Corpus.from_docs([[0] * 100] * 50, n_words=1)
     K, tables = [], []
     for seed in range(4):
         sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, None, None)
         trace = run_chain(sampler, np.random.default_rng(seed), 4000, burn_in=200).trace
         K.append(trace["n_topics"][200:].mean())
-        tables.append(trace["n_tables"][200:].mean()/50)
-    harmonic = sum(1/i for i in range(1, 101))
-    assert abs(np.mean(tables)/harmonic - 1) < 0.005                # 5.187 tables per document
-    assert abs(np.mean(K) - 6.12) < max(4*np.std(K, ddof=1)/2, 0.05)
+        tables.append(trace["n_tables"][200:].mean() / 50)
+    harmonic = sum(1 / i for i in range(1, 101))
+    assert abs(np.mean(tables) / harmonic - 1) < 0.005  # 5.187 tables per document
+    assert abs(np.mean(K) - 6.12) < max(4 * np.std(K, ddof=1) / 2, 0.05)
 
 
 # ---------------------------------------------------------------- bookkeeping
+
 
 def check_counts(state, corpus):
     "Every count follows from the tables of the tokens and the dishes of the tables."
@@ -175,7 +228,7 @@ def check_counts(state, corpus):
     n_jt = np.bincount(place, minlength=corpus.n_tokens)
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         T = state.n_tables[j]
-        assert (n_jt[a:a + T] > 0).all() and not n_jt[a + T:b].any()
+        assert (n_jt[a : a + T] > 0).all() and not n_jt[a + T : b].any()
     assert (n_jt == state.n_jt).all()
     assert (state.k_jt[place] == state.z).all()
     n_vk = np.zeros_like(state.n_vk)
@@ -186,7 +239,7 @@ def check_counts(state, corpus):
 
 
 @pytest.mark.parametrize("init", ["sequential", 1, 50])
-@pytest.mark.parametrize("gamma", [1.0, 60.0])       # 60: dishes come and go, the arrays must grow
+@pytest.mark.parametrize("gamma", [1.0, 60.0])  # 60: dishes come and go, the arrays must grow
 def test_counts_after_every_sweep(init, gamma):
     docs = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)[0]
     corpus = Corpus.from_docs([*docs, [], [3]], n_words=16)
@@ -214,10 +267,20 @@ def test_pick_is_exact(length):
     p = np.random.default_rng(length).integers(0, 4, length).astype(float)
     n = int(p.sum())
     plain = getattr(pick, "py_func", pick)
-    picked = [plain(SimpleNamespace(random=lambda: (i + 0.5)/n), p, np.empty(length)) for i in range(n)]
+    picked = [
+        plain(SimpleNamespace(random=lambda: (i + 0.5) / n), p, np.empty(length)) for i in range(n)
+    ]
     assert np.bincount(picked, minlength=length).tolist() == p.tolist()
-    for p in ([0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1], [0.1, 0.1, 0.7, 0, 0.1, 0, 0, 0], [0, 0.1, 0, 0.7, 0, 0, 0, 0.2]):
-        for u in (0.0, np.nextafter(1, 0), 1 + 1e-9):         # the first, the last, and one that rounding made too large
+    for p in (
+        [0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1],
+        [0.1, 0.1, 0.7, 0, 0.1, 0, 0, 0],
+        [0, 0.1, 0, 0.7, 0, 0, 0, 0.2],
+    ):
+        for u in (
+            0.0,
+            np.nextafter(1, 0),
+            1 + 1e-9,
+        ):  # the first, the last, and one that rounding made too large
             assert p[plain(SimpleNamespace(random=lambda: u), np.array(p), np.empty(8))] > 0
 
 
@@ -235,7 +298,7 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
     monkeypatch.setattr(franchise, "sweep_franchise", spy)
     sampler, rng = FranchiseSampler(corpus, 0.1, 2.0, 60.0, None, None), np.random.default_rng(0)
     state = sampler.init(rng)
-    assert len(calls) > 2 and [done for *_, done in calls] == [False]*(len(calls) - 1) + [True]
+    assert len(calls) > 2 and [done for *_, done in calls] == [False] * (len(calls) - 1) + [True]
     for (_, ended, _, _), (begun, _, (t, z), _) in zip(calls, calls[1:]):
         assert begun == ended and (t >= 0).sum() == corpus.offsets[begun[0]] + begun[2]
         assert (state.t[t >= 0] == t[t >= 0]).all() and (state.z[t >= 0] == z[t >= 0]).all()
@@ -244,22 +307,27 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
 def test_running_values_are_those_of_the_counts():
     """Kernels keep coefficients up to date by small steps: at the end of a document they must be what the counts say.
 
-    Dishes come and go here, so that every branch of the kernel is taken; a step left out changes probabilities too
+    Dishes come and go here, so that every branch of the kernel is taken; a step left out changes
+    probabilities too
     little for the exact tests to see.
     """
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     x, eta, alpha, gamma = corpus.x, 0.1, 2.0, 30.0
     sampler, rng = FranchiseSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(0)
     state = sampler.sweep(rng, sampler.init(rng))[0]
-    capacity = 4*state.m_k.size
-    room = lambda a: np.concatenate([a, np.zeros(a.shape[:-1] + (capacity - a.shape[-1],), a.dtype)], axis=-1)
+    capacity = 4 * state.m_k.size
+    room = lambda a: np.concatenate(
+        [a, np.zeros(a.shape[:-1] + (capacity - a.shape[-1],), a.dtype)], axis=-1
+    )
     state = state._replace(n_vk=room(state.n_vk), n_k=room(state.n_k), m_k=room(state.m_k))
     scratch = new_scratch(corpus.n_words, 30, capacity)
 
     def check():
         "One of the dishes that nobody serves has the mass gamma, the others none."
-        assert (scratch.mass == state.m_k)[state.m_k > 0].all() and sorted(scratch.mass[state.m_k == 0])[-2:] == [0, gamma]
-        assert np.allclose(scratch.total, state.n_k + corpus.n_words*eta)
+        assert (scratch.mass == state.m_k)[state.m_k > 0].all() and sorted(
+            scratch.mass[state.m_k == 0]
+        )[-2:] == [0, gamma]
+        assert np.allclose(scratch.total, state.n_k + corpus.n_words * eta)
 
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
@@ -268,10 +336,15 @@ def test_running_values_are_those_of_the_counts():
         check()
         n_jk = np.bincount(state.z[a:b], minlength=capacity)
         assert (scratch.n_jk == n_jk).all()
-        assert np.allclose(scratch.coef, (n_jk + alpha*scratch.mass/(state.m_k.sum() + gamma))/scratch.total)
+        assert np.allclose(
+            scratch.coef, (n_jk + alpha * scratch.mass / (state.m_k.sum() + gamma)) / scratch.total
+        )
         assert serve_tables(rng, state, scratch, x, a, b, j, 0, eta) == state.n_tables[j]
         check()
-        opened, closed = opened + (~before & (state.m_k > 0)).sum(), closed + (before & (state.m_k == 0)).sum()
+        opened, closed = (
+            opened + (~before & (state.m_k > 0)).sum(),
+            closed + (before & (state.m_k == 0)).sum(),
+        )
     assert opened > 5 and closed > 5
 
 
@@ -281,16 +354,23 @@ def test_block_predictive(n):
     V, K, eta = 9, 8, 0.01
     rng = np.random.default_rng(n)
     scratch, n_vk = new_scratch(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
-    n_vk[:, 5:] = n_vk[::2, 0] = 0                                # slot 5 is free; some words of topic 0 are new to it
+    n_vk[:, 5:] = n_vk[::2, 0] = 0  # slot 5 is free; some words of topic 0 are new to it
     scratch.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
-    scratch.total[:] = n_vk.sum(axis=0) + V*eta
+    scratch.total[:] = n_vk.sum(axis=0) + V * eta
     x = rng.integers(V, size=n).astype(np.int32)
-    for _ in range(2):                                            # twice: nothing may stay behind
+    for _ in range(2):  # twice: nothing may stay behind
         _weigh_block(scratch, n_vk, x, np.arange(n), eta)
         n_v = np.bincount(x, minlength=V)[:, None]
-        log_f = (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0) - gammaln(scratch.total + n) + gammaln(scratch.total)
-        w = scratch.mass*np.exp(log_f - log_f[scratch.mass > 0].max())
-        assert np.allclose(scratch.p/scratch.p.sum(), w/w.sum(), rtol=1e-6, atol=1e-12) and not scratch.seen.any()
+        log_f = (
+            (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)
+            - gammaln(scratch.total + n)
+            + gammaln(scratch.total)
+        )
+        w = scratch.mass * np.exp(log_f - log_f[scratch.mass > 0].max())
+        assert (
+            np.allclose(scratch.p / scratch.p.sum(), w / w.sum(), rtol=1e-6, atol=1e-12)
+            and not scratch.seen.any()
+        )
         x = x[::-1].copy()
 
 
@@ -299,18 +379,37 @@ def test_a_snapshot_stays_as_it_was():
     sampler, rng = FranchiseSampler(corpus, 0.1), np.random.default_rng(0)
     state = sampler.init(rng)
     snapshot = sampler.snapshot(state)
-    assert (snapshot.n_vk.toarray() == state.n_vk[:, :int(state.K)]).all() and len(snapshot.beta) == state.K + 1
+    assert (snapshot.n_vk.toarray() == state.n_vk[:, : int(state.K)]).all() and len(
+        snapshot.beta
+    ) == state.K + 1
     kept = [np.array(a) for a in snapshot]
     for _ in range(3):
         state, _ = sampler.sweep(rng, state)
-    assert all(np.array_equal(a, b) for a, b in zip(kept, snapshot)) and float(snapshot.alpha) != float(state.alpha)
+    assert all(np.array_equal(a, b) for a, b in zip(kept, snapshot)) and float(
+        snapshot.alpha
+    ) != float(state.alpha)
 
 
-@pytest.mark.parametrize("other", [dict(eta=0.2), dict(alpha_prior=(2, 1)), dict(alpha_prior=(1, 2)), dict(gamma_prior=None), dict(alpha=2.0), dict(gamma=2.0),
-                                   "documents"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        dict(eta=0.2),
+        dict(alpha_prior=(2, 1)),
+        dict(alpha_prior=(1, 2)),
+        dict(gamma_prior=None),
+        dict(alpha=2.0),
+        dict(gamma=2.0),
+        "documents",
+    ],
+)
 def test_a_checkpoint_of_another_model_is_refused(other, tmp_path):
     corpus, _ = make_bars(n_docs=10, doc_len=10, grid=3, random_state=0)
-    run = lambda corpus, **model: run_chain(FranchiseSampler(corpus, **model), np.random.default_rng(0), 2, checkpoint=tmp_path/"c.npz")
+    run = lambda corpus, **model: run_chain(
+        FranchiseSampler(corpus, **model),
+        np.random.default_rng(0),
+        2,
+        checkpoint=tmp_path / "c.npz",
+    )
     run(corpus, eta=0.1)
     different = {"eta": 0.1} if other == "documents" else {"eta": 0.1, **other}
     with pytest.raises(ValueError, match="c.npz"):
@@ -319,15 +418,19 @@ def test_a_checkpoint_of_another_model_is_refused(other, tmp_path):
 
 def test_seeds_reproduce_and_resume_is_identical(tmp_path):
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
-    run = lambda n, **kw: run_chain(FranchiseSampler(corpus, 0.1), np.random.default_rng(7), n, thin=3, **kw)
+    run = lambda n, **kw: run_chain(
+        FranchiseSampler(corpus, 0.1), np.random.default_rng(7), n, thin=3, **kw
+    )
     whole, again = run(20), run(20)
-    run(9, checkpoint=tmp_path/"c.npz", checkpoint_every=4)
-    resumed = run(20, checkpoint=tmp_path/"c.npz")
+    run(9, checkpoint=tmp_path / "c.npz", checkpoint_every=4)
+    resumed = run(20, checkpoint=tmp_path / "c.npz")
     for other in (again, resumed):
         for a, b in zip(whole.state, other.state):
             assert np.array_equal(a, b)
         assert all(np.array_equal(whole.trace[name], other.trace[name]) for name in whole.trace)
-        assert all(np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r))
+        assert all(
+            np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r)
+        )
 
 
 def test_the_same_without_the_compiler(tmp_path):
@@ -344,8 +447,12 @@ np.savez(sys.argv[1], **state._asdict())
 """
     states = []
     for disable in ("0", "1"):
-        path = tmp_path/f"{disable}.npz"
-        subprocess.run([sys.executable, "-c", script, path], check=True, env={**os.environ, "NUMBA_DISABLE_JIT": disable})
+        path = tmp_path / f"{disable}.npz"
+        subprocess.run(
+            [sys.executable, "-c", script, path],
+            check=True,
+            env={**os.environ, "NUMBA_DISABLE_JIT": disable},
+        )
         with np.load(path) as arrays:
             states.append(dict(arrays))
     assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
@@ -353,25 +460,34 @@ np.savez(sys.argv[1], **state._asdict())
 
 def test_chains_in_threads_are_the_serial_ones():
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
-    one, two = (run_chains(FranchiseSampler(corpus, 0.1), np.random.default_rng(1), 3, 6, n_jobs=n) for n in (1, 2))
+    one, two = (
+        run_chains(FranchiseSampler(corpus, 0.1), np.random.default_rng(1), 3, 6, n_jobs=n)
+        for n in (1, 2)
+    )
     assert all(np.array_equal(a.state.z, b.state.z) for a, b in zip(one, two))
     assert not np.array_equal(one[0].state.z, one[1].state.z)
 
 
 def test_seat_by_topic():
     corpus = Corpus.from_docs([[0, 1, 1], [], [2, 0]], n_words=3)
-    state = seat_by_topic(corpus, [7, 3, 7, 3, 3], 1.0, 1.0)            # labels with gaps
+    state = seat_by_topic(corpus, [7, 3, 7, 3, 3], 1.0, 1.0)  # labels with gaps
     check_counts(state, corpus)
-    assert state.z.tolist() == [1, 0, 1, 0, 0] and state.n_tables.tolist() == [2, 0, 1] and state.m_k[:2].tolist() == [2, 1]
-    for bad in ([0, 1], [0.5]*5, [[0]]*5):
+    assert (
+        state.z.tolist() == [1, 0, 1, 0, 0]
+        and state.n_tables.tolist() == [2, 0, 1]
+        and state.m_k[:2].tolist() == [2, 1]
+    )
+    for bad in ([0, 1], [0.5] * 5, [[0]] * 5):
         with pytest.raises(ValueError, match="z must hold one whole number per token"):
             seat_by_topic(corpus, bad, 1.0, 1.0)
 
 
 def test_large_tables_in_logarithms():
     "Documents of one topic: tables of hundreds of words, whose predictives underflow if multiplied up."
-    corpus = Corpus.from_docs([[0]*400, [1]*400, [0]*400, [1]*400], n_words=5000)
-    chain = run_chain(FranchiseSampler(corpus, 0.01, 0.5, 1.0, None, None), np.random.default_rng(0), 50)
+    corpus = Corpus.from_docs([[0] * 400, [1] * 400, [0] * 400, [1] * 400], n_words=5000)
+    chain = run_chain(
+        FranchiseSampler(corpus, 0.01, 0.5, 1.0, None, None), np.random.default_rng(0), 50
+    )
     check_counts(chain.state, corpus)
     z = chain.state.z.reshape(4, 400)
     majority = [np.bincount(row).argmax() for row in z]
@@ -380,14 +496,28 @@ def test_large_tables_in_logarithms():
 
 # ---------------------------------------------------------------- new documents
 
+
 def test_predictive_topics():
     "Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen is uniform and has gamma's share."
-    n_vk = np.array([[3, 0, 0, 1], [0, 5, 0, 0], [0, 0, 2, 0]])                     # four topics: one more than a multiple of 4 allows
-    counts = TopicCounts(*[getattr(sp.csr_array(n_vk), a) for a in ("data", "indices", "indptr")], np.array([2, 1, 1, 4, 0.5])/8.5, np.array(3.0),
-                         np.array(0.5), np.array(0.1))
+    n_vk = np.array(
+        [[3, 0, 0, 1], [0, 5, 0, 0], [0, 0, 2, 0]]
+    )  # four topics: one more than a multiple of 4 allows
+    counts = TopicCounts(
+        *[getattr(sp.csr_array(n_vk), a) for a in ("data", "indices", "indptr")],
+        np.array([2, 1, 1, 4, 0.5]) / 8.5,
+        np.array(3.0),
+        np.array(0.5),
+        np.array(0.1),
+    )
     phi, weight = predictive_topics(counts)
-    assert len(weight) == 8 and np.allclose(weight, 3.0*np.array([2, 1, 1, 4, 0.5, 0, 0, 0])/8.5)
-    assert np.allclose(phi[:, 0], np.array([3.1, 0.1, 0.1])/3.3) and np.allclose(phi[:, 4], 1/3) and not phi[:, 5:].any()
+    assert len(weight) == 8 and np.allclose(
+        weight, 3.0 * np.array([2, 1, 1, 4, 0.5, 0, 0, 0]) / 8.5
+    )
+    assert (
+        np.allclose(phi[:, 0], np.array([3.1, 0.1, 0.1]) / 3.3)
+        and np.allclose(phi[:, 4], 1 / 3)
+        and not phi[:, 5:].any()
+    )
 
 
 def exact_proportions(doc, phi, weight):
@@ -395,28 +525,35 @@ def exact_proportions(doc, phi, weight):
     pi, total = np.zeros(len(weight)), 0.0
     for z in product(range(len(weight)), repeat=len(doc)):
         n = np.bincount(z, minlength=len(weight)) if z else np.zeros(len(weight))
-        p = np.prod(poch(weight, n))*np.prod(phi[doc, list(z)])
-        pi, total = pi + p*(n + weight)/(len(doc) + weight.sum()), total + p
-    return pi/total
+        p = np.prod(poch(weight, n)) * np.prod(phi[doc, list(z)])
+        pi, total = pi + p * (n + weight) / (len(doc) + weight.sum()), total + p
+    return pi / total
 
 
 def test_fold_in():
     "Against all assignments. Several documents, one of them empty: none may leave anything to the next."
-    phi = np.array([[.7, .1, .3, .25], [.2, .8, .3, .25], [.1, .1, .4, .5]])
-    weight, docs = np.array([.6, .3, 1.1, .2]), [[0, 0, 0, 0], [], [1, 2], [1, 1, 1]]
+    phi = np.array([[0.7, 0.1, 0.3, 0.25], [0.2, 0.8, 0.3, 0.25], [0.1, 0.1, 0.4, 0.5]])
+    weight, docs = np.array([0.6, 0.3, 1.1, 0.2]), [[0, 0, 0, 0], [], [1, 2], [1, 1, 1]]
     offsets, pi, p = np.array([0, 4, 4, 6, 9]), np.empty((4, 4)), np.full(9, 0.5)
     x = np.array(sum(docs, []), np.int32)
     fold_in(np.random.default_rng(0), x, offsets, phi, weight, 60_000, 10, pi)
     exact = np.array([exact_proportions(doc, phi, weight) for doc in docs])
-    assert abs(pi - exact).max() < 0.01 and np.allclose(pi[1], weight/weight.sum()) and np.allclose(pi.sum(axis=1), 1)
-    fold_in(np.random.default_rng(0), x, offsets, phi, weight, 1, 0, pi)             # one sweep, kept: also whole
+    assert (
+        abs(pi - exact).max() < 0.01
+        and np.allclose(pi[1], weight / weight.sum())
+        and np.allclose(pi.sum(axis=1), 1)
+    )
+    fold_in(
+        np.random.default_rng(0), x, offsets, phi, weight, 1, 0, pi
+    )  # one sweep, kept: also whole
     assert np.allclose(pi.sum(axis=1), 1)
     token_probabilities(x, offsets, phi, exact, p)
     document = np.repeat(np.arange(4), [4, 0, 2, 3])
-    assert np.allclose(p, 0.5 + (exact[document]*phi[x]).sum(axis=1))
+    assert np.allclose(p, 0.5 + (exact[document] * phi[x]).sum(axis=1))
 
 
 # ---------------------------------------------------------------- Geweke: every hyperparameter free
+
 
 def seating_state(t, k, x, lengths, V, alpha, gamma):
     "A FranchiseState from tables of tokens and dishes of tables, counted anew."
@@ -429,7 +566,7 @@ def seating_state(t, k, x, lengths, V, alpha, gamma):
         for s, dish in enumerate(k_j):
             state.n_jt[offsets[j] + s], state.k_jt[offsets[j] + s] = t_j.count(s), dish
             state.m_k[dish] += 1
-        state.z[offsets[j]:offsets[j + 1]] = [k_j[s] for s in t_j]
+        state.z[offsets[j] : offsets[j + 1]] = [k_j[s] for s in t_j]
     state.K[()] = (state.m_k > 0).sum()
     return state
 
@@ -439,10 +576,18 @@ def seat(rng, lengths, alpha, gamma):
     for n, alpha in zip(lengths, np.broadcast_to(alpha, len(lengths))):
         t_j, k_j, sizes = [], [], []
         for i in range(n):
-            s = int(np.searchsorted(np.cumsum(sizes + [alpha]), rng.random()*(i + alpha), side="right"))
+            s = int(
+                np.searchsorted(
+                    np.cumsum(sizes + [alpha]), rng.random() * (i + alpha), side="right"
+                )
+            )
             if s == len(sizes):
-                d = int(np.searchsorted(np.cumsum(m + [gamma]), rng.random()*(sum(m) + gamma), side="right"))
-                m += [0]*(d == len(m))
+                d = int(
+                    np.searchsorted(
+                        np.cumsum(m + [gamma]), rng.random() * (sum(m) + gamma), side="right"
+                    )
+                )
+                m += [0] * (d == len(m))
                 m[d] += 1
                 sizes.append(0)
                 k_j.append(d)
@@ -459,7 +604,7 @@ def draw_words(rng, state, lengths, V, eta):
     x = np.zeros(len(state.z), np.int32)
     for i, k in enumerate(state.z):
         w = state.n_vk[:, k] + eta
-        x[i] = np.searchsorted(np.cumsum(w), rng.random()*w.sum(), side="right")
+        x[i] = np.searchsorted(np.cumsum(w), rng.random() * w.sum(), side="right")
         state.n_vk[x[i], k] += 1
         state.n_k[k] += 1
     return x
@@ -472,29 +617,45 @@ def test_geweke(right):
     prior, claimed = ((2.0, 2.0), (1.0, 1.0)), ((2.0, 2.0) if right else (3.0, 2.0), (1.0, 1.0))
 
     def prior_draw(rng):
-        alpha, gamma = (rng.gamma(a)/b for a, b in prior)
-        return seating_state(*seat(rng, lengths, alpha, gamma), offsets[-1]*[0], lengths, V, alpha, gamma)
+        alpha, gamma = (rng.gamma(a) / b for a, b in prior)
+        return seating_state(
+            *seat(rng, lengths, alpha, gamma), offsets[-1] * [0], lengths, V, alpha, gamma
+        )
 
     def sweep(rng, state, x):
         sampler = FranchiseSampler(Corpus(x, offsets, n_words=V), eta, 1.0, 1.0, *claimed)
         return sampler._sweep(rng, state, serve=True)
 
     def statistics(state, x):
-        return {"K": float(state.K), "tables": float(state.n_tables.sum()), "alpha": float(state.alpha),
-                "gamma": float(state.gamma), "alone": float((state.n_k == 1).sum()), "same": float((np.bincount(x)**2).sum()),
-                "largest": float(state.n_k.max()), "joint": float(state.K)*float(state.alpha)}
+        return {
+            "K": float(state.K),
+            "tables": float(state.n_tables.sum()),
+            "alpha": float(state.alpha),
+            "gamma": float(state.gamma),
+            "alone": float((state.n_k == 1).sum()),
+            "same": float((np.bincount(x) ** 2).sum()),
+            "largest": float(state.n_k.max()),
+            "joint": float(state.K) * float(state.alpha),
+        }
 
-    z = joint_distribution_test(np.random.default_rng(3), prior_draw, lambda rng, s: draw_words(rng, s, lengths, V, eta),
-                                sweep, statistics, n_draws=1500 if right else 600)
+    z = joint_distribution_test(
+        np.random.default_rng(3),
+        prior_draw,
+        lambda rng, s: draw_words(rng, s, lengths, V, eta),
+        sweep,
+        statistics,
+        n_draws=1500 if right else 600,
+    )
     worst = max(map(abs, z.values()))
     assert worst < 4 if right else worst > 6, z
 
 
 # ---------------------------------------------------------------- topics
 
+
 def matched(components, phi, least=0.95):
     "How many true topics have a learned one of their own with a cosine above `least`."
-    unit = lambda a: a/np.linalg.norm(a, axis=1, keepdims=True)
+    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
     cosine = unit(phi) @ unit(components).T
     return (cosine[linear_sum_assignment(-cosine)] > least).sum()
 
@@ -505,7 +666,7 @@ def test_bars():
     for seed in range(5):
         corpus, truth = make_bars(concentration=2.0, random_state=seed)
         state = run_chain(FranchiseSampler(corpus), np.random.default_rng(seed), 30).state
-        big = state.n_k >= 0.01*corpus.n_tokens
+        big = state.n_k >= 0.01 * corpus.n_tokens
         found += big.sum() == 20 and matched((state.n_vk[:, big] + 0.5).T, truth.phi) == 20
     assert found >= 4
 
@@ -519,12 +680,26 @@ def test_five_topics():
         corpus, truth = make_five_topics(random_state=seed)
         sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, (0.1, 1), (0.1, 1))
         state = run_chain(sampler, np.random.default_rng(seed), 1000).state
-        assert (state.n_k >= 0.05*corpus.n_tokens).sum() in (4, 5)
+        assert (state.n_k >= 0.05 * corpus.n_tokens).sum() in (4, 5)
 
 
-@pytest.mark.parametrize("argument, value", [
-    ("eta", 0), ("eta", -1), ("eta", 1e-7), ("eta", float("nan")), ("alpha", 0), ("gamma", float("inf")), ("alpha_prior", (1,)),
-    ("alpha_prior", (0, 1)), ("gamma_prior", "x"), ("gamma_prior", (1, -1)), ("init", "random"), ("init", 0)])
+@pytest.mark.parametrize(
+    "argument, value",
+    [
+        ("eta", 0),
+        ("eta", -1),
+        ("eta", 1e-7),
+        ("eta", float("nan")),
+        ("alpha", 0),
+        ("gamma", float("inf")),
+        ("alpha_prior", (1,)),
+        ("alpha_prior", (0, 1)),
+        ("gamma_prior", "x"),
+        ("gamma_prior", (1, -1)),
+        ("init", "random"),
+        ("init", 0),
+    ],
+)
 def test_bad_arguments(argument, value):
     with pytest.raises(ValueError, match=f"^{argument}"):
         FranchiseSampler(Corpus.from_docs([[0, 1]]), **{argument: value})

@@ -1,4 +1,5 @@
 """Every notebook runs, prints what it says it prints, and is what the package and the README are made from."""
+
 import ast
 import copy
 import re
@@ -25,7 +26,15 @@ def shown(cell):
                 seen.append([output.name, output.text])
         else:
             data = output.get("data", {"error": output.get("ename")})
-            seen.append(["shown", {kind: value if kind.startswith("text/") else "..." for kind, value in data.items()}])
+            seen.append(
+                [
+                    "shown",
+                    {
+                        kind: value if kind.startswith("text/") else "..."
+                        for kind, value in data.items()
+                    },
+                ]
+            )
     return seen
 
 
@@ -41,14 +50,18 @@ def test_runs_and_gives_what_is_stored(path):
     for number, (old, new) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
         if is_run(old):
             assert shown(new) == shown(old), (
-                f"cell {number} gives something new; python tools/run.py notebooks {path.stem} stores it:\n{old.source}")
+                f"cell {number} gives something new; python tools/run.py notebooks {path.stem}"
+                f" stores it:\n{old.source}"
+            )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS)
 def test_stores_neither_errors_nor_warnings(path):
     for number, cell in enumerate(read(path).cells):
         for output in cell.get("outputs", []):
-            assert output.output_type != "error" and output.get("name") != "stderr", f"cell {number}: {output}"
+            assert output.output_type != "error" and output.get("name") != "stderr", (
+                f"cell {number}: {output}"
+            )
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS)
@@ -58,8 +71,10 @@ def test_imports_stand_in_cells_of_their_own(path):
         if is_run(cell, slow=True) and "export" not in directives(cell)[0]:
             tree = ast.parse(re.sub(r"^[%!].*", "", cell.source, flags=re.MULTILINE))
             imports = (ast.Import, ast.ImportFrom)
-            only, none = (all(isinstance(node, imports) for node in tree.body),
-                          not any(isinstance(node, imports) for node in ast.walk(tree)))
+            only, none = (
+                all(isinstance(node, imports) for node in tree.body),
+                not any(isinstance(node, imports) for node in ast.walk(tree)),
+            )
             assert only or none, f"cell {number}:\n{cell.source}"
 
 
@@ -86,14 +101,25 @@ def test_is_clean(path, made_anew):
 
 @pytest.mark.parametrize("pattern", ["hdp_nb/*.py", "README.md", "nbs/images/index-*.png"])
 def test_what_is_made_from_the_notebooks_is_in_step(pattern, made_anew):
-    here, anew = ({path.relative_to(root): path.read_bytes() for path in root.glob(pattern)} for root in (ROOT, made_anew))
-    differing = sorted(str(path) for path in here.keys() | anew.keys() if here.get(path) != anew.get(path))
+    here, anew = (
+        {path.relative_to(root): path.read_bytes() for path in root.glob(pattern)}
+        for root in (ROOT, made_anew)
+    )
+    differing = sorted(
+        str(path) for path in here.keys() | anew.keys() if here.get(path) != anew.get(path)
+    )
     assert not differing, "python tools/run.py export"
 
 
 def test_nbdev_prepares_every_notebook_for_quarto(made_anew):
     """The half of making the published site that works without Quarto."""
-    done = subprocess.run([sys.executable, "-c", "from nbdev.serve import proc_nbs; proc_nbs(n_workers=1)"],
-                          cwd=made_anew, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "from nbdev.serve import proc_nbs; proc_nbs(n_workers=1)"],
+        cwd=made_anew,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (made_anew / "_proc").glob("*.ipynb")} == {path.name for path in notebooks()}
+    assert {path.name for path in (made_anew / "_proc").glob("*.ipynb")} == {
+        path.name for path in notebooks()
+    }

@@ -1,4 +1,5 @@
 """The package as its users get it: metadata that agrees, a wheel that stands on its own, a light import."""
+
 import json
 import os
 import re
@@ -9,9 +10,10 @@ import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 
-import hdp_nb
 import pytest
 from packaging.requirements import Requirement
+
+import hdp_nb
 
 ROOT = Path(__file__).parent.parent
 
@@ -39,40 +41,61 @@ def test_settings_and_pyproject_agree(settings, pyproject):
     assert pyproject["project"]["name"] == settings["lib_name"] == "hdp_nb"
     assert (nbdev["lib_path"], nbdev["nbs_path"]) == (settings["lib_path"], settings["nbs_path"])
     assert settings["version"] == hdp_nb.__version__
-    # setup.py fills in from settings.ini what pyproject.toml declares dynamic: nothing is said twice.
+    # setup.py fills in from settings.ini what pyproject.toml declares dynamic: nothing is said
+    # twice.
     assert set(pyproject["project"]) == {"name", "dynamic"}
 
 
 def test_pins_are_exact_and_within_the_ranges(settings):
     pins = {}
     for line in (ROOT / "tools" / "requirements-dev.txt").read_text().splitlines() + (
-            ROOT / "tools" / "requirements.txt").read_text().splitlines():
+        ROOT / "tools" / "requirements.txt"
+    ).read_text().splitlines():
         if line and line[0] not in "#-":
             assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
             name, version = line.lower().replace("_", "-").split("==")
             assert name not in pins, f"{name} is pinned twice"
             pins[name] = version
-    for requirement in map(Requirement, (settings["requirements"] + " " + settings["dev_requirements"]).split()):
+    for requirement in map(
+        Requirement, (settings["requirements"] + " " + settings["dev_requirements"]).split()
+    ):
         assert pins[requirement.name.lower()] in requirement.specifier, str(requirement)
 
 
 def test_importing_needs_no_tool_and_no_pictures():
     heavy = "matplotlib nbdev fastcore execnb IPython ipywidgets pytest hypothesis".split()
-    found = run(sys.executable, "-c", f"import sys, hdp_nb, hdp_nb.estimators; print({set(heavy)} & set(sys.modules))")
+    found = run(
+        sys.executable,
+        "-c",
+        f"import sys, hdp_nb, hdp_nb.estimators; print({set(heavy)} & set(sys.modules))",
+    )
     assert found.strip() == "set()"
 
 
 def test_kernels_are_kept_where_told(tmp_path):
     "Compiled once; anew when any module of the package has changed; not at all unless asked to."
-    code = ("import numpy as np; from hdp_nb.special import antoniak; antoniak(np.random.default_rng(0), 5, 1.0); "
-            "print(antoniak.stats.cache_path is not None, sum(antoniak.stats.cache_hits.values()))")
-    shutil.copytree(ROOT / "hdp_nb", tmp_path / "hdp_nb", ignore=shutil.ignore_patterns("data", "__pycache__"))
+    code = (
+        "import numpy as np; from hdp_nb.special import antoniak;"
+        " antoniak(np.random.default_rng(0), 5, 1.0); print(antoniak.stats.cache_path is not None,"
+        " sum(antoniak.stats.cache_hits.values()))"
+    )
+    shutil.copytree(
+        ROOT / "hdp_nb", tmp_path / "hdp_nb", ignore=shutil.ignore_patterns("data", "__pycache__")
+    )
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "HDP_NB_CACHE": str(tmp_path / "kernels")}
-    assert [run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() for _ in range(2)] == [["True", "0"], ["True", "1"]]
+    assert [run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() for _ in range(2)] == [
+        ["True", "0"],
+        ["True", "1"],
+    ]
     with (tmp_path / "hdp_nb" / "tree.py").open("a") as other:
         other.write("# changed\n")
-    assert run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() == ["True", "0"] and len(list((tmp_path / "kernels").iterdir())) == 2
-    assert run(sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": ""}, cwd=tmp_path).split() == ["False", "0"]
+    assert (
+        run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() == ["True", "0"]
+        and len(list((tmp_path / "kernels").iterdir())) == 2
+    )
+    assert run(
+        sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": ""}, cwd=tmp_path
+    ).split() == ["False", "0"]
 
 
 def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
@@ -99,7 +122,7 @@ def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
             (cache / name / "only_copy").write_text("")
         (cache / "kernels-letters" / "hdp_nb-kernels.txt").write_text("")
         (cache / "kernels-fedcba9876543210").symlink_to(cache / kernels)
-        shutil.copytree(cache / kernels, cache / "kernels-aaaaaaaaaaaaaaaa")             # of today
+        shutil.copytree(cache / kernels, cache / "kernels-aaaaaaaaaaaaaaaa")  # of today
         for name in (*foreign, kernels):
             os.utime(cache / name, (0, 0))
     before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
@@ -125,21 +148,43 @@ def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
 def installed(tmp_path_factory):
     """hdp_nb from its wheel, which is built from its source archive, in a folder far from the repository."""
     where = tmp_path_factory.mktemp("wheel")
-    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT).split("\0")
+    listed = run(
+        "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT
+    ).split("\0")
     for name in filter(None, listed):
         if (ROOT / name).is_file() and not name.startswith(("nbs/", "tests/")):
             (where / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, where / "source" / name)
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(where / "dist"), str(where / "source"))
+    run(
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        str(where / "dist"),
+        str(where / "source"),
+    )
     [wheel] = (where / "dist").glob("*.whl")
-    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(where / "site"), str(wheel))
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(where / "site"),
+        str(wheel),
+    )
     return where
 
 
 def test_wheel_works_outside_the_repository(installed, settings):
-    code = ("import hdp_nb; from hdp_nb.corpus import load_corpus; "
-            "print(hdp_nb.__file__, hdp_nb.__version__, *[load_corpus(name).n_docs > 0 for name in "
-            "('sotu', 'kjv', 'alice', 'jargon')], sep='\\n')")
+    code = (
+        "import hdp_nb; from hdp_nb.corpus import load_corpus; "
+        "print(hdp_nb.__file__, hdp_nb.__version__, *[load_corpus(name).n_docs > 0 for name in "
+        "('sotu', 'kjv', 'alice', 'jargon')], sep='\\n')"
+    )
     env = {**os.environ, "PYTHONPATH": str(installed / "site")}
     file, version, *loaded = run(sys.executable, "-c", code, cwd=installed, env=env).split()
     assert Path(file).is_relative_to(installed / "site") and version == settings["version"]
@@ -154,7 +199,9 @@ def test_wheel_brings_the_command_and_nothing_else(installed):
 
 def test_public_names_are_at_the_top():
     assert hdp_nb.HDP is hdp_nb.estimators.HDP and hdp_nb.load_corpus is hdp_nb.corpus.load_corpus
-    assert all(callable(getattr(hdp_nb, name)) for name in hdp_nb.__all__) and {*hdp_nb.__all__} <= {*dir(hdp_nb)}
+    assert all(callable(getattr(hdp_nb, name)) for name in hdp_nb.__all__) and {
+        *hdp_nb.__all__
+    } <= {*dir(hdp_nb)}
     assert not hasattr(hdp_nb, "no_such_name")
     modules = {path.stem for path in Path(hdp_nb.__file__).parent.glob("[!_]*.py")} - {"cli"}
     assert modules == {*hdp_nb._MODULES}
@@ -162,6 +209,12 @@ def test_public_names_are_at_the_top():
 
 def test_every_model_has_a_quick_start():
     cells = json.loads((ROOT / "nbs" / "57_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
-    titles = re.findall(r"^## (\w+)$", "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"), re.MULTILINE)
-    assert sorted(titles) == sorted({name for name in hdp_nb.estimators.__all__ if name[0].isupper()} - {"TopicModel"})
+    titles = re.findall(
+        r"^## (\w+)$",
+        "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"),
+        re.MULTILINE,
+    )
+    assert sorted(titles) == sorted(
+        {name for name in hdp_nb.estimators.__all__ if name[0].isupper()} - {"TopicModel"}
+    )
     assert all(len(cell["source"]) <= 10 for cell in cells if cell["cell_type"] == "code")

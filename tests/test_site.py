@@ -1,4 +1,5 @@
 """Every page of the documentation, in a real browser."""
+
 import ast
 import re
 import subprocess
@@ -27,9 +28,16 @@ def tab(browser, site):
     """A tab on the index page, and what happens in it that should not."""
     tab = browser.new_page()
     tab.faults = []
-    tab.on("console", lambda said: said.type in ("error", "warning") and tab.faults.append(said.text))
+    tab.on(
+        "console", lambda said: said.type in ("error", "warning") and tab.faults.append(said.text)
+    )
     tab.on("pageerror", lambda error: tab.faults.append(str(error)))
-    tab.on("request", lambda request: request.url.startswith((site.as_uri(), "data:")) or tab.faults.append(request.url))
+    tab.on(
+        "request",
+        lambda request: (
+            request.url.startswith((site.as_uri(), "data:")) or tab.faults.append(request.url)
+        ),
+    )
     tab.goto((site / "index.html").as_uri())
     yield tab
     tab.close()
@@ -39,7 +47,11 @@ def broken(link, page):
     """Why a link (from the page at `page`) leads nowhere, or None. The network is left alone."""
     target, _, anchor = unquote(urljoin(page, link)).partition("#")
     if target.startswith(f"{SOURCE}/blob/main/"):
-        return None if (ROOT / target.split("/blob/main/")[1]).exists() else "no such file in the repository"
+        return (
+            None
+            if (ROOT / target.split("/blob/main/")[1]).exists()
+            else "no such file in the repository"
+        )
     if not target.startswith("file:"):
         return None if target.startswith("https://") else "neither a page nor https"
     file = Path(target.removeprefix("file://"))
@@ -55,9 +67,14 @@ def test_page(name, tab, site):
     tab.goto((site / f"{name}.html").as_uri())
     assert tab.faults == []
     assert tab.locator(".math:not(:has(.katex))").count() == 0
-    assert re.findall(r".*(?:\$|\\[a-z(\[]|@(?:eq|fig|sec|tbl)-|\?\?|\]\(|#\|).*", tab.evaluate(PROSE)) == []
+    assert (
+        re.findall(r".*(?:\$|\\[a-z(\[]|@(?:eq|fig|sec|tbl)-|\?\?|\]\(|#\|).*", tab.evaluate(PROSE))
+        == []
+    )
 
-    links = tab.evaluate("[...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))")
+    links = tab.evaluate(
+        "[...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))"
+    )
     assert {link: why for link in links if (why := broken(link, tab.url))} == {}
     ids = tab.evaluate("[...document.querySelectorAll('[id]')].map(node => node.id)")
     assert len(ids) == len(set(ids)), "an id stands twice"
@@ -66,28 +83,68 @@ def test_page(name, tab, site):
 
     for width in (360, 1280):
         tab.set_viewport_size({"width": width, "height": 800})
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width, f"too wide for {width} pixels"
-    assert tab.evaluate("[...document.querySelectorAll('nav a')].filter(a => a.scrollWidth > a.clientWidth && a.clientWidth).map(a => a.innerText)") == []
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width, (
+            f"too wide for {width} pixels"
+        )
+    assert (
+        tab.evaluate(
+            "[...document.querySelectorAll('nav a')].filter(a => a.scrollWidth > a.clientWidth &&"
+            " a.clientWidth).map(a => a.innerText)"
+        )
+        == []
+    )
 
 
-@pytest.mark.parametrize("path", [pytest.param(path, id=path.stem) for path in sorted((ROOT / "hdp_nb").glob("[!_]*.py"))])
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem) for path in sorted((ROOT / "hdp_nb").glob("[!_]*.py"))],
+)
 def test_every_public_docstring_is_on_a_page(path, tab, site):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    public = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))
-              and not node.name.startswith("_") and ast.get_docstring(node)}
-    [page] = site.glob(f"[0-8]*_{path.stem}.html")          # 9: an experiment may have the same name, but exports nothing
+    public = {
+        node.name
+        for node in tree.body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        and not node.name.startswith("_")
+        and ast.get_docstring(node)
+    }
+    [page] = site.glob(
+        f"[0-8]*_{path.stem}.html"
+    )  # 9: an experiment may have the same name, but exports nothing
     tab.goto(page.as_uri())
-    assert public <= {found.removeprefix("api.") for found in
-                      tab.evaluate("[...document.querySelectorAll('.api [id]')].map(node => node.id)")}
+    assert public <= {
+        found.removeprefix("api.")
+        for found in tab.evaluate(
+            "[...document.querySelectorAll('.api [id]')].map(node => node.id)"
+        )
+    }
 
 
 def test_what_a_class_has_from_private_ones_is_told_once(tab, site):
     tab.goto((site / "46_estimators.html").as_uri())
-    ids, links = (tab.evaluate(f"[...document.querySelectorAll('.api {what}')].map(it => it.{field})") for what, field in (("[id]", "id"), ("p a", "hash")))
-    assert {"api.HDP.fit", "api.HDP.transform", "api.HDP.save", "api.OnlineHDP.partial_fit", "api.HDPHMM.predict"} <= set(ids)
-    assert "api.LDA.fit" not in ids and links.count("#api.HDP.fit") == 1 and {link[1:] for link in links} <= set(ids)
+    ids, links = (
+        tab.evaluate(f"[...document.querySelectorAll('.api {what}')].map(it => it.{field})")
+        for what, field in (("[id]", "id"), ("p a", "hash"))
+    )
+    assert {
+        "api.HDP.fit",
+        "api.HDP.transform",
+        "api.HDP.save",
+        "api.OnlineHDP.partial_fit",
+        "api.HDPHMM.predict",
+    } <= set(ids)
+    assert (
+        "api.LDA.fit" not in ids
+        and links.count("#api.HDP.fit") == 1
+        and {link[1:] for link in links} <= set(ids)
+    )
     tab.goto((site / "02_corpus.html").as_uri())
-    assert tab.locator("[id='api.Corpus.from_docs'], [id='api.Corpus.split_docs'], [id='api.Corpus.n_docs']").count() == 3
+    assert (
+        tab.locator(
+            "[id='api.Corpus.from_docs'], [id='api.Corpus.split_docs'], [id='api.Corpus.n_docs']"
+        ).count()
+        == 3
+    )
 
 
 def test_pages_follow_each_other_in_reading_order(tab):
@@ -126,7 +183,9 @@ def test_gallery(tab, site):
     tab.goto((site / "gallery.html").as_uri())
     shown = set()
     for card in tab.locator(".card").all():
-        first, second = (item.locator("strong").first.inner_text() for item in card.locator("li").all())
+        first, second = (
+            item.locator("strong").first.inner_text() for item in card.locator("li").all()
+        )
         assert first in ("The paper", "The question") and second == "Here"
         links = card.locator("a:has(img)").all()
         assert links and all(link.locator("img").get_attribute("alt") for link in links)
@@ -142,20 +201,33 @@ def test_a_picture_that_had_to_shrink_can_be_enlarged(tab, site):
     narrow = picture.bounding_box()["width"]
     assert narrow < 390
     picture.click()
-    assert picture.bounding_box()["width"] > narrow * 2 and tab.evaluate("document.documentElement.scrollWidth") <= 390
+    assert (
+        picture.bounding_box()["width"] > narrow * 2
+        and tab.evaluate("document.documentElement.scrollWidth") <= 390
+    )
     picture.click()
     assert picture.bounding_box()["width"] == narrow
 
 
 def test_dark_and_light(tab):
     def shade():
-        return sum(map(int, re.findall(r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor"))[:3])) / 765
+        return (
+            sum(
+                map(
+                    int,
+                    re.findall(
+                        r"\d+", tab.evaluate("getComputedStyle(document.body).backgroundColor")
+                    )[:3],
+                )
+            )
+            / 765
+        )
 
-    assert shade() > .9
+    assert shade() > 0.9
     tab.locator("#theme").click()
-    assert shade() < .2
+    assert shade() < 0.2
     tab.reload()
-    assert shade() < .2, "the choice is not kept"
+    assert shade() < 0.2, "the choice is not kept"
 
 
 def test_menu_on_a_phone(tab):

@@ -1,4 +1,5 @@
 """Special functions and draws, against exact counts, SciPy and the distributions they claim."""
+
 import math
 import os
 import subprocess
@@ -9,12 +10,27 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from hdp_nb.special import (antoniak, antoniak_moments, digamma, log_antoniak, log_rising, log_stirling, log_sum_exp,
-                            sample_categorical, sample_dirichlet, sample_log_categorical, sample_log_dirichlet,
-                            sample_sticks, trigamma)
+from hdp_nb.special import (
+    antoniak,
+    antoniak_moments,
+    digamma,
+    log_antoniak,
+    log_rising,
+    log_stirling,
+    log_sum_exp,
+    sample_categorical,
+    sample_dirichlet,
+    sample_log_categorical,
+    sample_log_dirichlet,
+    sample_sticks,
+    trigamma,
+)
 
 TEH_TABLE_1 = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 2, 3, 1, 0], [0, 6, 11, 6, 1]]
-FINE, WRONG = 1e-3, 1e-6   # a right sampler's p-value is above FINE (seeds are fixed), a control's below WRONG
+FINE, WRONG = (
+    1e-3,
+    1e-6,
+)  # a right sampler's p-value is above FINE (seeds are fixed), a control's below WRONG
 
 
 def chi2_pvalue(draws, p):
@@ -26,24 +42,31 @@ def chi2_pvalue(draws, p):
     pooled = [np.append(a[~rare], a[rare].sum()) for a in (counts, expected)]
     keep = pooled[1] > 0
     if keep.sum() == 1:
-        return 1.0   # only one thing can happen, and it did
+        return 1.0  # only one thing can happen, and it did
     return stats.chisquare(pooled[0][keep], pooled[1][keep]).pvalue
 
 
 # --- log_rising, log_stirling ------------------------------------------------------------------
 
-@pytest.mark.parametrize("a, n", list(product([1e-300, 1e-9, 0.5, 3.0, 1e6], [0, 1, 2, 31, 32, 33, 1000])) + [(1e40, 32)])
+
+@pytest.mark.parametrize(
+    "a, n", list(product([1e-300, 1e-9, 0.5, 3.0, 1e6], [0, 1, 2, 31, 32, 33, 1000])) + [(1e40, 32)]
+)
 def test_log_rising(a, n):
     exact = math.fsum(math.log(a + i) for i in range(n))
     # beyond 32 factors it is a difference of log-gammas, which loses digits where a is large
-    assert log_rising(a, n) == pytest.approx(exact, rel=1e-13 if n <= 32 else 1e-13 + 1e-15 * a, abs=1e-13)
+    assert log_rising(a, n) == pytest.approx(
+        exact, rel=1e-13 if n <= 32 else 1e-13 + 1e-15 * a, abs=1e-13
+    )
 
 
 def test_log_rising_feeds_stirling():
     "Eq 38: the rising factorial is the generating function of the Stirling numbers."
     log_s = log_stirling(60)
     for a, n in product([0.01, 1.0, 12.5], [1, 5, 60]):
-        assert log_rising(a, n) == pytest.approx(special.logsumexp(log_s[n] + np.arange(61) * math.log(a)), rel=1e-13)
+        assert log_rising(a, n) == pytest.approx(
+            special.logsumexp(log_s[n] + np.arange(61) * math.log(a)), rel=1e-13
+        )
 
 
 def test_stirling_is_the_papers_table_1():
@@ -77,8 +100,15 @@ def test_stirling_against_exact_integers():
 
 # --- digamma, trigamma -------------------------------------------------------------------------
 
+
 def test_digamma_trigamma_against_scipy():
-    x = np.concatenate([10.0 ** np.linspace(-150, 15, 2001), np.linspace(1e-3, 40, 5001), 1.4616321449683622 + np.linspace(-1e-3, 1e-3, 21)])
+    x = np.concatenate(
+        [
+            10.0 ** np.linspace(-150, 15, 2001),
+            np.linspace(1e-3, 40, 5001),
+            1.4616321449683622 + np.linspace(-1e-3, 1e-3, 21),
+        ]
+    )
     exact = special.digamma(x)
     assert np.all(np.abs([digamma(v) for v in x] - exact) <= 4e-15 * np.maximum(1, np.abs(exact)))
     np.testing.assert_allclose([trigamma(v) for v in x], special.polygamma(1, x), rtol=4e-15)
@@ -92,6 +122,7 @@ def test_digamma_outside_its_domain_is_nan(f, x):
 
 # --- number of occupied tables -----------------------------------------------------------------
 
+
 def crp_table_counts(n, conc):
     "p(number of tables) by walking through every seating."
     p = np.zeros(n + 1)
@@ -103,7 +134,7 @@ def crp_table_counts(n, conc):
         norm = conc + sum(sizes)
         seat(sizes + [1], prob * conc / norm)
         for t, c in enumerate(sizes):
-            seat(sizes[:t] + [c + 1] + sizes[t + 1:], prob * c / norm)
+            seat(sizes[:t] + [c + 1] + sizes[t + 1 :], prob * c / norm)
 
     seat([], 1.0)
     return p
@@ -122,9 +153,15 @@ def test_antoniak_pmf_by_convolution_and_by_the_table(n, conc):
         p = np.convolve(p, [l / (conc + l), conc / (conc + l)])
     ours = log_antoniak(n, conc)
     np.testing.assert_allclose(np.exp(ours), p, rtol=1e-10, atol=1e-300)
-    np.testing.assert_allclose(ours, log_stirling(n)[n] + np.arange(n + 1) * math.log(conc) - log_rising(conc, n), rtol=1e-12)
+    np.testing.assert_allclose(
+        ours,
+        log_stirling(n)[n] + np.arange(n + 1) * math.log(conc) - log_rising(conc, n),
+        rtol=1e-12,
+    )
     m = np.arange(n + 1)
-    np.testing.assert_allclose(antoniak_moments(n, conc), (p @ m, p @ m**2 - (p @ m) ** 2), rtol=1e-9)
+    np.testing.assert_allclose(
+        antoniak_moments(n, conc), (p @ m, p @ m**2 - (p @ m) ** 2), rtol=1e-9
+    )
 
 
 @pytest.mark.parametrize("n, conc", [(2, 0.5), (9, 1.0), (60, 3.0), (60, 0.05)])
@@ -134,7 +171,10 @@ def test_antoniak_draws(n, conc):
     assert chi2_pvalue([antoniak(rng, n, conc) for _ in range(size)], p) > FINE
     # control: counting the customer among those already seated
     wrong = (rng.random((size, n)) < conc / (conc + np.arange(1, n + 1))).sum(1)
-    p[0], p[1:] = 1e-3, p[1:] * (1 - 1e-3)   # so that the control's impossible outcome is merely unlikely
+    p[0], p[1:] = (
+        1e-3,
+        p[1:] * (1 - 1e-3),
+    )  # so that the control's impossible outcome is merely unlikely
     assert chi2_pvalue(wrong, p) < WRONG
 
 
@@ -142,7 +182,7 @@ def test_antoniak_edges():
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state
     assert antoniak(rng, 0, 1.0) == 0 and antoniak(rng, 1, 1e-320) == 1
-    assert rng.bit_generator.state == before          # nothing to decide, no random number spent
+    assert rng.bit_generator.state == before  # nothing to decide, no random number spent
     assert antoniak(rng, 1000, 0.0) == 1 and antoniak(rng, 1000, 1e-320) == 1
     assert antoniak(rng, 1000, 1e30) == 1000
 
@@ -153,7 +193,10 @@ def test_issue_prior_100_customers():
 
 # --- one of K ----------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("w", [[1.0], [3, 1], [0, 0.2, 0, 5, 1.3, 0], [1e-300, 2e-300], [1e300, 2e300, 1e299]])
+
+@pytest.mark.parametrize(
+    "w", [[1.0], [3, 1], [0, 0.2, 0, 5, 1.3, 0], [1e-300, 2e-300], [1e300, 2e300, 1e299]]
+)
 def test_categorical_draws(w):
     rng, w, size = np.random.default_rng(len(w)), np.array(w, float), 10_000
     p = w / w.sum()
@@ -178,9 +221,14 @@ def test_categorical_control():
 
 def test_categorical_at_the_ends_of_the_uniform():
     "Weights that don't add up exactly are no way off the end, and a weight of zero is never chosen."
+
     class Fixed:
-        def __init__(self, u): self.u = u
-        def random(self): return self.u
+        def __init__(self, u):
+            self.u = u
+
+        def random(self):
+            return self.u
+
     linear, logs = (getattr(f, "py_func", f) for f in (sample_categorical, sample_log_categorical))
     for w in ([0.1] * 10, [1 / 3] * 1000, [1.0, 0.0], [0.0, 0.0, 0.3, 0.6, 0.0]):
         w = np.array(w)
@@ -206,6 +254,7 @@ def test_log_sum_exp_edges():
 
 # --- Dirichlet ---------------------------------------------------------------------------------
 
+
 def dirichlets(rng, a, size, draw=sample_dirichlet):
     out = np.empty((size, len(a)))
     for row in out:
@@ -224,8 +273,13 @@ def test_dirichlet_marginals_are_beta(a):
         assert stats.kstest(np.exp(power[k] * logs[:, k]), cdf).pvalue > FINE
     # control: one more or fewer than the shapes say
     wrong = dirichlets(np.random.default_rng(11), a * 1.2 + 0.1, 5000, sample_log_dirichlet)
-    p = [stats.kstest(np.exp(power[k] * wrong[:, k]),
-                      lambda q: stats.beta.cdf(q ** (1 / power[k]), a[k], a.sum() - a[k])).pvalue for k in range(len(a))]
+    p = [
+        stats.kstest(
+            np.exp(power[k] * wrong[:, k]),
+            lambda q: stats.beta.cdf(q ** (1 / power[k]), a[k], a.sum() - a[k]),
+        ).pvalue
+        for k in range(len(a))
+    ]
     assert min(p) < WRONG
 
 
@@ -263,12 +317,15 @@ def test_dirichlet_refuses(a):
 
 # --- sticks ------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("conc", [0.05, 1.0, 8.0])
 def test_sticks(conc):
     rng, out = np.random.default_rng(16), np.empty((4000, 5))
     rest = np.array([sample_sticks(rng, conc, row) for row in out])
     np.testing.assert_allclose(out.sum(1) + rest, 1, rtol=1e-12)
-    left = np.cumsum(np.column_stack([rest, out[:, ::-1]]), axis=1)[:, ::-1]   # before each break, summed from the small end
+    left = np.cumsum(np.column_stack([rest, out[:, ::-1]]), axis=1)[
+        :, ::-1
+    ]  # before each break, summed from the small end
     for k in range(3):
         fraction = left[:, k + 1] / left[:, k]
         assert stats.kstest(fraction, stats.beta(conc, 1).cdf).pvalue > FINE
@@ -276,6 +333,7 @@ def test_sticks(conc):
 
 
 # --- compiled or not ---------------------------------------------------------------------------
+
 
 def all_numbers():
     rng, out = np.random.default_rng(17), np.empty(6)
@@ -295,6 +353,12 @@ def all_numbers():
 def test_same_numbers_compiled_or_not():
     "Bit for bit."
     script = "from test_special import *; print(*[float(v).hex() for v in all_numbers()])"
-    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True,
-                           cwd=os.path.dirname(os.path.abspath(__file__)), env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    plain = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=os.path.dirname(os.path.abspath(__file__)),
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )
     assert plain.stdout.split() == [float(v).hex() for v in all_numbers()]

@@ -1,4 +1,5 @@
 """The tools around the notebooks, where no other test meets them."""
+
 import base64
 import re
 import subprocess
@@ -12,26 +13,39 @@ from notebooks import ROOT, directives, is_run, notebooks, readme
 
 
 def test_directives():
-    cell = new_code_cell('#| slow\n#|export\n#| fig-alt: "Bars, found"\n\nimport math\n#| not: one\n')
-    assert directives(cell) == ({"slow": "", "export": "", "fig-alt": "Bars, found"}, "import math\n#| not: one")
+    cell = new_code_cell(
+        '#| slow\n#|export\n#| fig-alt: "Bars, found"\n\nimport math\n#| not: one\n'
+    )
+    assert directives(cell) == (
+        {"slow": "", "export": "", "fig-alt": "Bars, found"},
+        "import math\n#| not: one",
+    )
     assert not is_run(cell) and is_run(cell, slow=True)
     assert not is_run(new_code_cell("#| eval: false\n1"), slow=True)
 
 
 def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     png = base64.b64encode(b"a picture").decode()
-    cells = [new_markdown_cell("# Title\n\n[a](14_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"),
-             new_code_cell("#| hide\n1 + 1", outputs=[new_output("stream", text="2")]),
-             new_code_cell("print('there')", outputs=[new_output("stream", text="there\n")]),
-             new_code_cell('#| echo: false\n#| fig-alt: "Bars"\nplot()', outputs=[
-                 new_output("display_data", {"image/png": png, "text/plain": "<Figure>"})])]
+    cells = [
+        new_markdown_cell(
+            "# Title\n\n[a](14_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"
+        ),
+        new_code_cell("#| hide\n1 + 1", outputs=[new_output("stream", text="2")]),
+        new_code_cell("print('there')", outputs=[new_output("stream", text="there\n")]),
+        new_code_cell(
+            '#| echo: false\n#| fig-alt: "Bars"\nplot()',
+            outputs=[new_output("display_data", {"image/png": png, "text/plain": "<Figure>"})],
+        ),
+    ]
     (tmp_path / "nbs").mkdir()
     nbformat.write(new_notebook(cells=cells), tmp_path / "nbs" / "index.ipynb")
     files = readme(tmp_path)
     assert files.pop("nbs/images/index-1.png") == b"a picture"
-    assert files.pop("README.md").decode().split("\n\n", 1)[1] == (
-        "# Title\n\n[a](nbs/14_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
-        "```python\nprint('there')\n```\n\n```\nthere\n```\n\n![Bars](nbs/images/index-1.png)\n")
+    assert (
+        files.pop("README.md").decode().split("\n\n", 1)[1]
+        == "# Title\n\n[a](nbs/14_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
+        "```python\nprint('there')\n```\n\n```\nthere\n```\n\n![Bars](nbs/images/index-1.png)\n"
+    )
     assert not files
 
 
@@ -39,14 +53,27 @@ def test_notebooks_come_in_reading_order():
     names = [path.stem for path in notebooks()]
     assert names[0] == "index" and names[1:] == sorted(names[1:])
     assert [path.stem for path in notebooks(["00"])] == ["02_corpus"]
-    with pytest.raises(SystemExit, match="no notebook begins with 'nope'; there are index, 02_corpus"):
+    with pytest.raises(
+        SystemExit, match="no notebook begins with 'nope'; there are index, 02_corpus"
+    ):
         notebooks(["nope"])
 
 
-@pytest.mark.parametrize("arguments, code, says", [
-    (["--help"], 0, "tools/run.py demo"), ([], 2, "tools/run.py demo"), (["tset"], 1, "unknown task 'tset'")])
+@pytest.mark.parametrize(
+    "arguments, code, says",
+    [
+        (["--help"], 0, "tools/run.py demo"),
+        ([], 2, "tools/run.py demo"),
+        (["tset"], 1, "unknown task 'tset'"),
+    ],
+)
 def test_run_says_what_it_can_do(arguments, code, says, tmp_path):
-    done = subprocess.run([sys.executable, ROOT / "tools" / "run.py", *arguments], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "run.py", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == code and says in done.stdout + done.stderr
 
 

@@ -1,4 +1,5 @@
 """Trees of Dirichlet processes: the kernel against every nested seating plan, wrong samplers, the groups of a corpus, and TreeHDP."""
+
 import os
 import subprocess
 import sys
@@ -7,7 +8,10 @@ from functools import partial
 
 import numpy as np
 import pytest
+from naive import Posterior, log_words
+from naive_tree import TreePosterior
 from numba import njit
+from quickstart import check_quick_start
 from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln
 from sklearn.base import clone
@@ -15,52 +19,89 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
+from hdp_nb.franchise import new_scratch
+from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import TreeHDP
-from hdp_nb.franchise import new_scratch
 from hdp_nb.topics import TopicCounts
-from hdp_nb.special import log_antoniak
-from hdp_nb.tree import (TreeSampler, assign_in_tree, count_upward, draw_downward, find_nodes, group_paths, node_weights, plant_tree, split_pool,
-                         sweep_tree)
-from naive import Posterior, log_words
-from naive_tree import TreePosterior
-from quickstart import check_quick_start
+from hdp_nb.tree import (
+    TreeSampler,
+    assign_in_tree,
+    count_upward,
+    draw_downward,
+    find_nodes,
+    group_paths,
+    node_weights,
+    plant_tree,
+    split_pool,
+    sweep_tree,
+)
 
 TOLERANCE = 0.015
 
-# Tiny corpora: documents, the group of each, further groups, concentrations from the root to the documents
+# Tiny corpora: documents, the group of each, further groups, concentrations from the root to the
+# documents
 TINY = {
     "three": ([[0, 0], [0, 1], [1, 1]], [("a",), ("b",), ("b",)], [], [0.7, 1.3, 0.9]),
     "four": ([[0, 0], [0, 1], [1]], [("a", "x"), ("a", "y"), ("b", "z")], [], [1.0, 0.6, 2.0, 0.8]),
-    "depths": ([[0, 0], [0, 1], [1], []], [(), ("a",), ("a", "y"), ("a", "y")], [("c",)], [1.0, 0.6, 2.0, 0.8]),   # ("c",) has no documents
-    "small": ([[0], [1], [0], [1]], [("a", "x"), ("a", "x"), ("b", "x"), ("b", "y")], [], [1.0, 0.3, 0.3, 1.0]),
+    "depths": (
+        [[0, 0], [0, 1], [1], []],
+        [(), ("a",), ("a", "y"), ("a", "y")],
+        [("c",)],
+        [1.0, 0.6, 2.0, 0.8],
+    ),  # ("c",) has no documents
+    "small": (
+        [[0], [1], [0], [1]],
+        [("a", "x"), ("a", "x"), ("b", "x"), ("b", "y")],
+        [],
+        [1.0, 0.3, 0.3, 1.0],
+    ),
 }
 
 
 def corpus_of(docs, paths, n_words=2):
     "Documents with their groups in columns; a document that hangs higher up has no label."
     depth = max(map(len, paths))
-    groups = {f"level {d}": [path[d] if d < len(path) else "" for path in paths] for d in range(depth)}
+    groups = {
+        f"level {d}": [path[d] if d < len(path) else "" for path in paths] for d in range(depth)
+    }
     return Corpus.from_docs(docs, n_words=n_words, groups=groups)
 
 
 def make_collect(sweep):
     @njit
-    def collect(rng, state, scratch, x, offsets, lengths, prior, tree, n_s, n, n_topics, same, customers, unseen, tokens):
+    def collect(
+        rng,
+        state,
+        scratch,
+        x,
+        offsets,
+        lengths,
+        prior,
+        tree,
+        n_s,
+        n,
+        n_topics,
+        same,
+        customers,
+        unseen,
+        tokens,
+    ):
         F = tree.given.size
         for _ in range(n):
             if not sweep(rng, state, scratch, x, offsets, lengths, prior, tree, n_s, True):
                 raise RuntimeError("more topics than tokens")
             K = state.K[()]
-            n_topics[K - F] += 1/n
+            n_topics[K - F] += 1 / n
             for s in range(customers.size):
-                customers[s] += state.m_k[s].sum()/n
-                unseen[s] += state.beta[s, K]/n
+                customers[s] += state.m_k[s].sum() / n
+                unseen[s] += state.beta[s, K] / n
             for a in range(x.size):
                 if state.z[a] < F:
-                    tokens[state.z[a]] += 1/n
+                    tokens[state.z[a]] += 1 / n
                 for b in range(x.size):
-                    same[a, b] += (state.z[a] == state.z[b])/n
+                    same[a, b] += (state.z[a] == state.z[b]) / n
+
     return collect
 
 
@@ -69,22 +110,48 @@ collect_right = make_collect(sweep_tree)
 
 def error(sampler, posterior, n=200_000, collect=collect_right):
     "Largest error of P(K), co-clustering, tokens in given topics, weights of what is not seen, and a fifth of the relative one of customers."
-    c, rng, S, F = sampler.corpus, np.random.default_rng(0), len(sampler.nodes), sampler.tree.given.size
+    c, rng, S, F = (
+        sampler.corpus,
+        np.random.default_rng(0),
+        len(sampler.nodes),
+        sampler.tree.given.size,
+    )
     state, N = sampler.init(rng), c.n_tokens
     out = [np.zeros(shape) for shape in (N + 1, (N, N), S, S, F)]
-    collect(rng, state, new_scratch(c.n_words, max(c.doc_lengths), state.n_k.size), c.x, c.offsets, c.doc_lengths, sampler.prior, sampler.tree,
-            np.zeros(S, np.int64), n, *out)
+    collect(
+        rng,
+        state,
+        new_scratch(c.n_words, max(c.doc_lengths), state.n_k.size),
+        c.x,
+        c.offsets,
+        c.doc_lengths,
+        sampler.prior,
+        sampler.tree,
+        np.zeros(S, np.int64),
+        n,
+        *out,
+    )
     out[2][0] -= sampler.tree.given.sum()
-    exact = posterior.n_topics, posterior.same, posterior.customers, posterior.unseen, posterior.tokens
-    scales = 1, 1, 5*np.maximum(posterior.customers, 1), 1, N
-    return max((abs(a - b)/scale).max(initial=0) for a, b, scale in zip(out, exact, scales))
+    exact = (
+        posterior.n_topics,
+        posterior.same,
+        posterior.customers,
+        posterior.unseen,
+        posterior.tokens,
+    )
+    scales = 1, 1, 5 * np.maximum(posterior.customers, 1), 1, N
+    return max((abs(a - b) / scale).max(initial=0) for a, b, scale in zip(out, exact, scales))
 
 
 def tiny(name, init="sequential", **options):
     docs, paths, groups, conc = TINY[name]
-    sampler = TreeSampler(corpus_of(docs, paths), None, conc, None, 0.3, groups=groups, init=init, **options)
+    sampler = TreeSampler(
+        corpus_of(docs, paths), None, conc, None, 0.3, groups=groups, init=init, **options
+    )
     t = sampler.tree
-    return sampler, TreePosterior(docs, t.node, t.parent, [conc[level] for level in t.level], conc[-1], 2, 0.3)
+    return sampler, TreePosterior(
+        docs, t.node, t.parent, [conc[level] for level in t.level], conc[-1], 2, 0.3
+    )
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -110,36 +177,53 @@ def one_table(rng, n, conc):
     return min(n, 1)
 
 
-WRONG = {"birth without the + 1": lambda: rebind(sweep_tree, assign_in_tree=rebind(assign_in_tree, split_pool=split_without_one)),
-         "one table for a topic": lambda: rebind(sweep_tree, count_upward=rebind(count_upward, antoniak=one_table))}
+WRONG = {
+    "birth without the + 1": lambda: rebind(
+        sweep_tree, assign_in_tree=rebind(assign_in_tree, split_pool=split_without_one)
+    ),
+    "one table for a topic": lambda: rebind(
+        sweep_tree, count_upward=rebind(count_upward, antoniak=one_table)
+    ),
+}
 
 
 @pytest.mark.parametrize("mistake", WRONG)
 def test_the_same_check_rejects_wrong_samplers(mistake):
-    assert error(*tiny("small"), collect=make_collect(WRONG[mistake]())) > 2*TOLERANCE
+    assert error(*tiny("small"), collect=make_collect(WRONG[mistake]())) > 2 * TOLERANCE
 
 
 def test_the_root_alone_is_the_hdp():
     "No levels: the posterior of the two-level HDP, from an oracle that knows no trees."
     docs, V, eta, alpha, gamma = [[0, 0, 1], [], [0, 0, 1]], 2, 0.1, 0.5, 0.9
-    sampler, exact = TreeSampler(Corpus.from_docs(docs, n_words=V), [], [gamma, alpha], None, eta), Posterior(docs, V, eta, alpha, gamma)
-    posterior = types.SimpleNamespace(n_topics=exact.n_dishes, same=exact.same, tokens=np.zeros(0), customers=np.array([exact.n_tables @ np.arange(7)]),
-                                      unseen=np.array([exact.n_tables @ (gamma/(gamma + np.arange(7)))]))
+    sampler, exact = (
+        TreeSampler(Corpus.from_docs(docs, n_words=V), [], [gamma, alpha], None, eta),
+        Posterior(docs, V, eta, alpha, gamma),
+    )
+    posterior = types.SimpleNamespace(
+        n_topics=exact.n_dishes,
+        same=exact.same,
+        tokens=np.zeros(0),
+        customers=np.array([exact.n_tables @ np.arange(7)]),
+        unseen=np.array([exact.n_tables @ (gamma / (gamma + np.arange(7)))]),
+    )
     assert error(sampler, posterior) < TOLERANCE
 
 
 def test_a_chain_of_only_children():
     "Words that say nothing: tables of tables of tables, each number Antoniak's given the one below it; K are those of the root."
-    docs, paths, conc = [[0]*6], [("a", "b", "c")], [2.0, 1.0, 3.0, 0.7, 1.5]
+    docs, paths, conc = [[0] * 6], [("a", "b", "c")], [2.0, 1.0, 3.0, 0.7, 1.5]
     p = np.zeros(7)
     p[6] = 1.0
     for concentration in reversed(conc):
-        p = sum(p[n]*np.append(np.exp(log_antoniak(n, concentration)), np.zeros(6 - n)) for n in range(7))
+        p = sum(
+            p[n] * np.append(np.exp(log_antoniak(n, concentration)), np.zeros(6 - n))
+            for n in range(7)
+        )
     sampler = TreeSampler(corpus_of(docs, paths, 1), None, conc, None)
     state, rng, seen = sampler.init(np.random.default_rng(0)), np.random.default_rng(1), np.zeros(7)
     for _ in range(30_000):
         state = sampler._sweep(rng, state)
-        seen[state.K] += 1/30_000
+        seen[state.K] += 1 / 30_000
     assert abs(seen - p).max() < TOLERANCE
 
 
@@ -147,34 +231,65 @@ def test_given_topics_are_held():
     "Exact, with two topics given: their words and their tables at the root stay as they are, new topics may come."
     docs, paths, groups, conc = TINY["three"]
     n_vk, tables = np.array([[5, 0], [1, 2]]), (3, 1)
-    phi = ((n_vk + 0.3)/(n_vk.sum(axis=0) + 0.6)).T
-    given = counts_of(n_vk, np.append(tables, 0.5)/4.5, gamma=0.5)
+    phi = ((n_vk + 0.3) / (n_vk.sum(axis=0) + 0.6)).T
+    given = counts_of(n_vk, np.append(tables, 0.5) / 4.5, gamma=0.5)
     sampler = TreeSampler(corpus_of(docs, paths), None, conc, None, 0.3, topics=given)
     t = sampler.tree
     assert t.given.tolist() == [3, 1]
-    assert error(sampler, TreePosterior(docs, t.node, t.parent, [conc[level] for level in t.level], conc[-1], 2, 0.3, tables, phi)) < TOLERANCE
+    assert (
+        error(
+            sampler,
+            TreePosterior(
+                docs,
+                t.node,
+                t.parent,
+                [conc[level] for level in t.level],
+                conc[-1],
+                2,
+                0.3,
+                tables,
+                phi,
+            ),
+        )
+        < TOLERANCE
+    )
     state, rng = sampler.init(np.random.default_rng(0)), np.random.default_rng(0)
     for _ in range(20):
         state, info = sampler.sweep(rng, state)
         assert (state.n_vk[:, :2] == n_vk).all() and info["n_topics"] >= 2
         check_counts(state, sampler)
     words = sum(np.log(phi[z][x]) for x, z in zip(sampler.corpus.x, state.z) if z < 2)
-    words += log_words(*zip(*[(int(x), int(z)) for x, z in zip(sampler.corpus.x, state.z) if z >= 2]), 2, 0.3) if (state.z >= 2).any() else 0.0
+    words += (
+        log_words(
+            *zip(*[(int(x), int(z)) for x, z in zip(sampler.corpus.x, state.z) if z >= 2]), 2, 0.3
+        )
+        if (state.z >= 2).any()
+        else 0.0
+    )
     assert np.isclose(info["log_likelihood"], words)
 
 
 def counts_of(n_vk, beta, alpha=1.0, gamma=1.0, eta=0.3):
     n = csr_array(n_vk)
-    return TopicCounts(n.data, n.indices, n.indptr, np.asarray(beta, float), np.array(alpha), np.array(gamma), np.array(eta))
+    return TopicCounts(
+        n.data,
+        n.indices,
+        n.indptr,
+        np.asarray(beta, float),
+        np.array(alpha),
+        np.array(gamma),
+        np.array(eta),
+    )
 
 
 # ---------------------------------------------------------------- concentrations
+
 
 def seat(rng, customers, concentration):
     "Customers, in a list, to tables, a list of lists."
     tables = []
     for n, customer in enumerate(customers):
-        u = rng.random()*(n + concentration)
+        u = rng.random() * (n + concentration)
         for table in tables:
             u -= len(table)
             if u < 0:
@@ -190,15 +305,19 @@ def test_joint_distribution_with_everything_free(per_node):
     "Geweke's test: words and unknowns drawn from the model by nested restaurants, then moved by the sampler."
     paths, groups = [("a", "x"), ("a", "x"), ("a", "y"), ("b",), ()], [("c",)]
     lengths, V = [3, 2, 2, 3, 2], 2
-    corpus = corpus_of([[0]*n for n in lengths], paths, V)
-    sampler = TreeSampler(corpus, None, 1.0, [(3, 3), (4, 2), (3, 4), (4, 4)], 0.5, (4, 4), per_node, groups)
+    corpus = corpus_of([[0] * n for n in lengths], paths, V)
+    sampler = TreeSampler(
+        corpus, None, 1.0, [(3, 3), (4, 2), (3, 4), (4, 4)], 0.5, (4, 4), per_node, groups
+    )
     t, prior = sampler.tree, sampler.prior
 
     def prior_draw(rng):
         state = sampler._empty(corpus.n_tokens)
-        drawn = rng.gamma(prior.shape)/prior.rate
-        state.conc[:] = rng.gamma(prior.shape[t.level])/prior.rate[t.level] if per_node else drawn[t.level]
-        state.alpha[()], state.gamma[()], state.eta[()] = drawn[-1], state.conc[0], rng.gamma(4)/4
+        drawn = rng.gamma(prior.shape) / prior.rate
+        state.conc[:] = (
+            rng.gamma(prior.shape[t.level]) / prior.rate[t.level] if per_node else drawn[t.level]
+        )
+        state.alpha[()], state.gamma[()], state.eta[()] = drawn[-1], state.conc[0], rng.gamma(4) / 4
         customers = [[] for _ in sampler.nodes]
         for j, s in enumerate(t.node):
             tables = seat(rng, list(range(corpus.offsets[j], corpus.offsets[j + 1])), state.alpha)
@@ -217,7 +336,9 @@ def test_joint_distribution_with_everything_free(per_node):
             for table in tables:
                 state.m_k[s, of_token[table[0]]] += 1
         state.K[()] = len(set(of_token.values()))
-        draw_downward(rng, state.m_k, state.beta, t.parent, state.conc, int(state.K), np.zeros(state.n_k.size))
+        draw_downward(
+            rng, state.m_k, state.beta, t.parent, state.conc, int(state.K), np.zeros(state.n_k.size)
+        )
         return state
 
     def data_draw(rng, state):
@@ -235,15 +356,30 @@ def test_joint_distribution_with_everything_free(per_node):
     def statistics(state, x):
         log_conc = np.log(state.conc)
         pairs = np.equal.outer(state.z, state.z)
-        return {"K": state.K, "alpha": np.log(state.alpha), "eta": np.log(state.eta), "root": log_conc[0], "node": log_conc[1], "empty": log_conc[-1],
-                "deep": log_conc[2], "tables": state.n_tables.sum(), "node tables": state.node_tables[1], "within": float(pairs[0, 3]), "between": float(pairs[0, -1]),
-                "unseen": state.beta[2, state.K], "words": float(x[0] == x[1])}
+        return {
+            "K": state.K,
+            "alpha": np.log(state.alpha),
+            "eta": np.log(state.eta),
+            "root": log_conc[0],
+            "node": log_conc[1],
+            "empty": log_conc[-1],
+            "deep": log_conc[2],
+            "tables": state.n_tables.sum(),
+            "node tables": state.node_tables[1],
+            "within": float(pairs[0, 3]),
+            "between": float(pairs[0, -1]),
+            "unseen": state.beta[2, state.K],
+            "words": float(x[0] == x[1]),
+        }
 
-    z = joint_distribution_test(np.random.default_rng(0), prior_draw, data_draw, sweep, statistics, n_draws=1000, n_rounds=4)
+    z = joint_distribution_test(
+        np.random.default_rng(0), prior_draw, data_draw, sweep, statistics, n_draws=1000, n_rounds=4
+    )
     assert max(map(abs, z.values())) < 4, z
 
 
 # ---------------------------------------------------------------- bookkeeping
+
 
 def check_counts(state, sampler):
     "Every count follows from the topics of the tokens, or lies between the bounds that they set."
@@ -266,8 +402,15 @@ def check_counts(state, sampler):
         low[t.parent[s]] += low[s] > 0
         high[t.parent[s]] += state.m_k[s, :K]
     assert (low[0] <= state.m_k[0, :K]).all() and (state.m_k[0, :K] <= high[0]).all()
-    assert state.m_k.sum() == state.n_tables.sum() + state.node_tables[1:].sum() + t.given.sum() and state.node_tables[0] == K
-    assert np.allclose(state.beta.sum(axis=1), 1) and (state.beta[:, :K + 1] > 0).all() and not state.beta[:, K + 1:].any()
+    assert (
+        state.m_k.sum() == state.n_tables.sum() + state.node_tables[1:].sum() + t.given.sum()
+        and state.node_tables[0] == K
+    )
+    assert (
+        np.allclose(state.beta.sum(axis=1), 1)
+        and (state.beta[:, : K + 1] > 0).all()
+        and not state.beta[:, K + 1 :].any()
+    )
     assert state.conc[0] == state.gamma
 
 
@@ -275,22 +418,46 @@ def check_counts(state, sampler):
 def bars():
     "Bars in two periods of two presidents each; some documents hang higher up, one is empty."
     docs = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)[0]
-    outer, inner = np.array(["old", "new"])[np.arange(62)//31], np.array(["a", "b", "c", "d"])[np.arange(62)//16]
+    outer, inner = (
+        np.array(["old", "new"])[np.arange(62) // 31],
+        np.array(["a", "b", "c", "d"])[np.arange(62) // 16],
+    )
     inner[::7], outer[::14] = "", ""
-    return Corpus.from_docs([*docs, [], [3]], n_words=16, groups={"period": outer, "president": inner})
+    return Corpus.from_docs(
+        [*docs, [], [3]], n_words=16, groups={"period": outer, "president": inner}
+    )
 
 
 @pytest.mark.parametrize("init", ["sequential", 1, 50])
-@pytest.mark.parametrize("gamma, per_node", [(1.0, False), (60.0, True)])      # 60: topics come and go, the arrays must grow
+@pytest.mark.parametrize(
+    "gamma, per_node", [(1.0, False), (60.0, True)]
+)  # 60: topics come and go, the arrays must grow
 def test_counts_after_every_sweep(bars, init, gamma, per_node):
-    sampler, rng = TreeSampler(bars, None, [gamma, 9.0, 9.0, 3.0], [None, *[(9, 1)]*3], 0.05, None, per_node, [("none",)], init=init), np.random.default_rng(0)
+    sampler, rng = (
+        TreeSampler(
+            bars,
+            None,
+            [gamma, 9.0, 9.0, 3.0],
+            [None, *[(9, 1)] * 3],
+            0.05,
+            None,
+            per_node,
+            [("none",)],
+            init=init,
+        ),
+        np.random.default_rng(0),
+    )
     state = sampler.init(rng)
     check_counts(state, sampler)
     sizes = {state.n_k.size}
     for _ in range(10):
         state, info = sampler.sweep(rng, state)
         check_counts(state, sampler)
-        assert info["n_topics"] == state.K and info["n_tables"] == state.n_tables.sum() and info["gamma"] == gamma
+        assert (
+            info["n_topics"] == state.K
+            and info["n_tables"] == state.n_tables.sum()
+            and info["gamma"] == gamma
+        )
         assert np.isclose(info["alpha_period"], state.conc[sampler.tree.level == 1].mean())
         sizes.add(state.n_k.size)
     assert gamma == 1.0 or max(sizes) > 16
@@ -298,19 +465,37 @@ def test_counts_after_every_sweep(bars, init, gamma, per_node):
 
 def test_running_values_are_those_of_the_counts(bars):
     "Kernels keep coefficients up to date by small steps: at the end of a document they must be what the counts say."
-    sampler, rng = TreeSampler(bars, None, [60.0, 10.0, 10.0, 5.0], None, 0.1, init=40), np.random.default_rng(0)
+    sampler, rng = (
+        TreeSampler(bars, None, [60.0, 10.0, 10.0, 5.0], None, 0.1, init=40),
+        np.random.default_rng(0),
+    )
     state = sampler.init(rng)
-    room = lambda a: np.concatenate([a, np.zeros(a.shape[:-1] + (128 - a.shape[-1],), a.dtype)], axis=-1)
-    state = state._replace(**{name: room(getattr(state, name)) for name in ("n_vk", "n_k", "m_k", "beta")})
+    room = lambda a: np.concatenate(
+        [a, np.zeros(a.shape[:-1] + (128 - a.shape[-1],), a.dtype)], axis=-1
+    )
+    state = state._replace(
+        **{name: room(getattr(state, name)) for name in ("n_vk", "n_k", "m_k", "beta")}
+    )
     scratch, born, died = new_scratch(16, 30, 128), 0, 0
-    for j, (a, b) in [*enumerate(zip(bars.offsets, bars.offsets[1:]))]*4:
+    for j, (a, b) in [*enumerate(zip(bars.offsets, bars.offsets[1:]))] * 4:
         before = state.n_k > 0
         assert assign_in_tree(rng, state, scratch, sampler.tree, bars.x, a, b, j, a) == b
-        n_jk, weight = np.bincount(state.z[a:b], minlength=128), state.alpha*state.beta[sampler.tree.node[j]]
+        n_jk, weight = (
+            np.bincount(state.z[a:b], minlength=128),
+            state.alpha * state.beta[sampler.tree.node[j]],
+        )
         assert np.allclose(scratch.n_jk, n_jk) and np.allclose(scratch.total, state.n_k + 1.6)
-        assert np.allclose(scratch.coef, (n_jk + weight)/(state.n_k + 1.6), rtol=1e-9, atol=1e-300)
-        assert np.allclose(state.beta.sum(axis=1), 1) and ((state.beta > 0).sum(axis=1) == (state.n_k > 0).sum() + 1).all()
-        born, died = born + (~before & (state.n_k > 0)).sum(), died + (before & (state.n_k == 0)).sum()
+        assert np.allclose(
+            scratch.coef, (n_jk + weight) / (state.n_k + 1.6), rtol=1e-9, atol=1e-300
+        )
+        assert (
+            np.allclose(state.beta.sum(axis=1), 1)
+            and ((state.beta > 0).sum(axis=1) == (state.n_k > 0).sum() + 1).all()
+        )
+        born, died = (
+            born + (~before & (state.n_k > 0)).sum(),
+            died + (before & (state.n_k == 0)).sum(),
+        )
     assert born > 5 and died > 5
 
 
@@ -319,26 +504,45 @@ def test_log_joint(bars):
     chain = run_chain(sampler, np.random.default_rng(0), 3)
     state, total = chain.state, 0.0
     for j, s in enumerate(sampler.tree.node):
-        n, weight = np.bincount(state.z[bars.offsets[j]:bars.offsets[j + 1]], minlength=state.n_k.size), state.alpha*state.beta[s]
+        n, weight = (
+            np.bincount(state.z[bars.offsets[j] : bars.offsets[j + 1]], minlength=state.n_k.size),
+            state.alpha * state.beta[s],
+        )
         used = n > 0
-        total += gammaln(state.alpha) - gammaln(state.alpha + n.sum()) + (gammaln(weight[used] + n[used]) - gammaln(weight[used])).sum()
+        total += (
+            gammaln(state.alpha)
+            - gammaln(state.alpha + n.sum())
+            + (gammaln(weight[used] + n[used]) - gammaln(weight[used])).sum()
+        )
     assert np.isclose(chain.trace["log_joint"][-1] - chain.trace["log_likelihood"][-1], total)
-    assert np.isclose(chain.trace["log_likelihood"][-1], log_words(bars.x.tolist(), state.z.tolist(), 16, 0.1))
+    assert np.isclose(
+        chain.trace["log_likelihood"][-1], log_words(bars.x.tolist(), state.z.tolist(), 16, 0.1)
+    )
 
 
 def test_seeds_reproduce_and_resume_is_identical(bars, tmp_path):
-    run = lambda n, **kw: run_chain(TreeSampler(bars, eta=0.1), np.random.default_rng(7), n, thin=3, **kw)
+    run = lambda n, **kw: run_chain(
+        TreeSampler(bars, eta=0.1), np.random.default_rng(7), n, thin=3, **kw
+    )
     whole, again = run(20), run(20)
-    run(9, checkpoint=tmp_path/"c.npz", checkpoint_every=4)
-    resumed = run(20, checkpoint=tmp_path/"c.npz")
+    run(9, checkpoint=tmp_path / "c.npz", checkpoint_every=4)
+    resumed = run(20, checkpoint=tmp_path / "c.npz")
     for other in (again, resumed):
         assert all(np.array_equal(a, b) for a, b in zip(whole.state, other.state))
         assert all(np.array_equal(whole.trace[name], other.trace[name]) for name in whole.trace)
-        assert all(np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r))
+        assert all(
+            np.array_equal(a, b) for s, r in zip(whole.samples, other.samples) for a, b in zip(s, r)
+        )
     kept = whole.samples[0]
     assert kept.beta.shape == (8, kept.n_vk.shape[1] + 1) and np.allclose(kept.beta.sum(axis=1), 1)
     with pytest.raises(ValueError, match="c.npz"):
-        run_chain(TreeSampler(bars, ["period"], eta=0.1), np.random.default_rng(7), 20, thin=3, checkpoint=tmp_path/"c.npz")
+        run_chain(
+            TreeSampler(bars, ["period"], eta=0.1),
+            np.random.default_rng(7),
+            20,
+            thin=3,
+            checkpoint=tmp_path / "c.npz",
+        )
 
 
 CHAIN = """
@@ -350,13 +554,23 @@ state = run_chain(TreeSampler(corpus, None, [20.0, 2.0, 2.0, 2.0], (1, 1), 0.01)
 
 def test_the_same_without_the_compiler(tmp_path):
     "NUMBA_DISABLE_JIT=1 runs the kernels as plain Python, and must give the same chain."
-    imports = "import numpy as np; from hdp_nb.chain import run_chain; from hdp_nb.corpus import Corpus; from hdp_nb.tree import TreeSampler"
+    imports = (
+        "import numpy as np; from hdp_nb.chain import run_chain; from hdp_nb.corpus import Corpus;"
+        " from hdp_nb.tree import TreeSampler"
+    )
     script = f"{imports}\n{CHAIN}\nnp.savez('state.npz', **state._asdict())"
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, env={**os.environ, "NUMBA_DISABLE_JIT": "1"})
+    subprocess.run(
+        [sys.executable, "-c", script],
+        check=True,
+        cwd=tmp_path,
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+    )
     names = dict(globals())
     exec(CHAIN, names)
-    with np.load(tmp_path/"state.npz") as arrays:
-        assert all(np.array_equal(getattr(names["state"], name), array) for name, array in arrays.items())
+    with np.load(tmp_path / "state.npz") as arrays:
+        assert all(
+            np.array_equal(getattr(names["state"], name), array) for name, array in arrays.items()
+        )
 
 
 def test_weights_of_tiny_shapes():
@@ -367,30 +581,51 @@ def test_weights_of_tiny_shapes():
     for _ in range(4000):
         draw_downward(rng, m_k, beta, parent, conc, 2, np.zeros(8))
         assert np.isclose(beta[1].sum(), 1) and (beta[1, :3] > 0).all() and beta[1].max() > 0.999
-        hits[beta[1].argmax()] += 1/4000
-    assert abs(hits - np.array([60, 20, 1])/81).max() < 0.03
+        hits[beta[1].argmax()] += 1 / 4000
+    assert abs(hits - np.array([60, 20, 1]) / 81).max() < 0.03
     for _ in range(100):
         beta[:, 3] = beta[:, 2]
-        split_pool(rng, beta, parent, np.array([2, 2]), np.array([1.0, 1e-200]), 0, 3, 4, np.zeros(2))
+        split_pool(
+            rng, beta, parent, np.array([2, 2]), np.array([1.0, 1e-200]), 0, 3, 4, np.zeros(2)
+        )
         assert np.isfinite(beta).all() and (beta[:, 3:5] > 0).all()
 
 
 # ---------------------------------------------------------------- groups
 
+
 def test_plant_tree():
-    nodes, t = plant_tree([("b", "x"), ("a",), (), ("b", "y"), ("b", "x"), ("a", "x")], [("c", "z")])
+    nodes, t = plant_tree(
+        [("b", "x"), ("a",), (), ("b", "y"), ("b", "x"), ("a", "x")], [("c", "z")]
+    )
     assert nodes == [(), ("b",), ("b", "x"), ("b", "y"), ("a",), ("a", "x"), ("c",), ("c", "z")]
-    assert t.parent.tolist() == [-1, 0, 1, 1, 0, 4, 0, 6] and t.end.tolist() == [8, 4, 3, 4, 6, 6, 8, 8]
+    assert t.parent.tolist() == [-1, 0, 1, 1, 0, 4, 0, 6] and t.end.tolist() == [
+        8,
+        4,
+        3,
+        4,
+        6,
+        6,
+        8,
+        8,
+    ]
     assert t.level.tolist() == [0, 1, 2, 2, 1, 2, 1, 2] and t.node.tolist() == [2, 4, 0, 3, 2, 5]
 
 
 def test_group_paths_and_find_nodes():
-    corpus = Corpus.from_docs([[0]]*4, groups={"year": [1, 1, 2, -1], "who": ["a", "", "b", ""]})
-    assert group_paths(corpus, ["year", "who"]) == [(1, "a"), (1,), (2, "b"), ()] and group_paths(corpus, []) == [()]*4
+    corpus = Corpus.from_docs([[0]] * 4, groups={"year": [1, 1, 2, -1], "who": ["a", "", "b", ""]})
+    assert (
+        group_paths(corpus, ["year", "who"]) == [(1, "a"), (1,), (2, "b"), ()]
+        and group_paths(corpus, []) == [()] * 4
+    )
     nodes = [(), (1,), (1, "a"), (3,)]
     assert find_nodes(nodes, ["year", "who"], corpus).tolist() == [2, 1, 0, 0]
-    assert find_nodes(nodes, ["year", "who"], Corpus.from_docs([[0]]*2, groups={"year": [3, 9]})).tolist() == [3, 0]
-    assert find_nodes(nodes, ["year", "who"], Corpus.from_docs([[0]], groups={"who": ["a"]})).tolist() == [0]
+    assert find_nodes(
+        nodes, ["year", "who"], Corpus.from_docs([[0]] * 2, groups={"year": [3, 9]})
+    ).tolist() == [3, 0]
+    assert find_nodes(
+        nodes, ["year", "who"], Corpus.from_docs([[0]], groups={"who": ["a"]})
+    ).tolist() == [0]
     with pytest.raises(ValueError, match="'where'"):
         group_paths(corpus, ["where"])
     with pytest.raises(ValueError, match="document 0 must have a label at 'year'"):
@@ -399,20 +634,44 @@ def test_group_paths_and_find_nodes():
 
 def test_node_weights():
     "Means of Dirichlet draws, one below the other."
-    m_k, parent, conc = np.array([[3, 1], [0, 2], [0, 0]]), np.array([-1, 0, 1]), np.array([1.0, 2.0, 5.0])
+    m_k, parent, conc = (
+        np.array([[3, 1], [0, 2], [0, 0]]),
+        np.array([-1, 0, 1]),
+        np.array([1.0, 2.0, 5.0]),
+    )
     beta = node_weights(m_k, conc, parent, 2)
-    assert np.allclose(beta[0], [0.6, 0.2, 0.2]) and np.allclose(beta[1], [1.2/4, 2.4/4, 0.4/4]) and np.allclose(beta[2], beta[1])
+    assert (
+        np.allclose(beta[0], [0.6, 0.2, 0.2])
+        and np.allclose(beta[1], [1.2 / 4, 2.4 / 4, 0.4 / 4])
+        and np.allclose(beta[2], beta[1])
+    )
 
 
-@pytest.mark.parametrize("bad, message", [
-    (dict(levels="period"), "levels must be None or a list"), (dict(levels=["era"]), "levels must name group columns"),
-    (dict(concentrations=[1, 1]), "concentrations must have one entry per level, 4"), (dict(concentrations=[1, 0, 1, 1]), r"concentrations\[1\]"),
-    (dict(concentration_priors=[(1, 1)]), "concentration_priors must have one"), (dict(concentration_priors=[None, (1, -1), None, None]), r"concentration_priors\[1\]"),
-    (dict(groups=["old"]), "groups must hold paths"), (dict(groups=[("a", "b", "c")]), "groups must hold paths"), (dict(groups=3), "groups must hold paths"),
-    (dict(init=np.zeros(3, int)), "init must hold one topic"), (dict(eta=0), "eta"), (dict(topics=counts_of([[1]], [0.5, 0.5])), "topics must be over the words"),
-    (dict(topics=counts_of(np.ones((16, 1), int), [0.5, 0.5]), eta_prior=(1, 1)), "eta_prior must be None"),
-    (dict(topics=counts_of(np.ones((16, 1), int), [1.0, 0.0])), "topics must come from a model that leaves room"),
-])
+@pytest.mark.parametrize(
+    "bad, message",
+    [
+        (dict(levels="period"), "levels must be None or a list"),
+        (dict(levels=["era"]), "levels must name group columns"),
+        (dict(concentrations=[1, 1]), "concentrations must have one entry per level, 4"),
+        (dict(concentrations=[1, 0, 1, 1]), r"concentrations\[1\]"),
+        (dict(concentration_priors=[(1, 1)]), "concentration_priors must have one"),
+        (dict(concentration_priors=[None, (1, -1), None, None]), r"concentration_priors\[1\]"),
+        (dict(groups=["old"]), "groups must hold paths"),
+        (dict(groups=[("a", "b", "c")]), "groups must hold paths"),
+        (dict(groups=3), "groups must hold paths"),
+        (dict(init=np.zeros(3, int)), "init must hold one topic"),
+        (dict(eta=0), "eta"),
+        (dict(topics=counts_of([[1]], [0.5, 0.5])), "topics must be over the words"),
+        (
+            dict(topics=counts_of(np.ones((16, 1), int), [0.5, 0.5]), eta_prior=(1, 1)),
+            "eta_prior must be None",
+        ),
+        (
+            dict(topics=counts_of(np.ones((16, 1), int), [1.0, 0.0])),
+            "topics must come from a model that leaves room",
+        ),
+    ],
+)
 def test_bad_arguments(bars, bad, message):
     with pytest.raises(ValueError, match=message):
         TreeSampler(bars, **bad).init(np.random.default_rng(0))
@@ -425,11 +684,12 @@ quick = partial(TreeHDP, eta=0.1, init=20, n_iter=8, thin=2, random_state=0)
 
 class WholeTreeHDP(TreeHDP):
     "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
+
     def _corpus(self, X, reset=False):
         if not isinstance(X, Corpus):
             try:
                 X = csr_array(X).ceil() if issparse(X) else np.ceil(X)
-            except TypeError:                     # objects, strings: the estimator's own business
+            except TypeError:  # objects, strings: the estimator's own business
                 pass
         return super()._corpus(X, reset)
 
@@ -448,17 +708,38 @@ def test_results(bars, fitted):
     K, state = fitted.n_topics_, []
     quick(groups=[("none", "at all")]).fit(bars, callback=lambda sweep, s: state.append(s))
     counts, state = fitted.samples_[fitted.best_], state[-1]
-    assert fitted.levels_ == ["period", "president"] and fitted.nodes_[0] == [] and fitted.nodes_[-2:] == [["none"], ["none", "at all"]]
+    assert (
+        fitted.levels_ == ["period", "president"]
+        and fitted.nodes_[0] == []
+        and fitted.nodes_[-2:] == [["none"], ["none", "at all"]]
+    )
     parent = [-1 if not path else fitted.nodes_.index(path[:-1]) for path in fitted.nodes_]
     exact = node_weights(state.m_k, state.conc, parent, K)
-    assert np.allclose(fitted.node_weights_, exact[:, fitted.order_]) and np.allclose(counts.beta, exact)
-    assert np.array_equal(fitted.node_weights_[fitted.node("none")], fitted.node_weights_[fitted.node()])
-    assert np.array_equal(fitted.concentrations_, state.conc) and fitted.gamma_ == state.gamma and fitted.alpha_ == state.alpha
+    assert np.allclose(fitted.node_weights_, exact[:, fitted.order_]) and np.allclose(
+        counts.beta, exact
+    )
+    assert np.array_equal(
+        fitted.node_weights_[fitted.node("none")], fitted.node_weights_[fitted.node()]
+    )
+    assert (
+        np.array_equal(fitted.concentrations_, state.conc)
+        and fitted.gamma_ == state.gamma
+        and fitted.alpha_ == state.alpha
+    )
     n_k = np.bincount(state.z)[fitted.order_]
-    assert np.allclose(fitted.topic_shares_, n_k/n_k.sum()) and (np.diff(n_k) <= 0).all() and (fitted.given_ == -1).all()
+    assert (
+        np.allclose(fitted.topic_shares_, n_k / n_k.sum())
+        and (np.diff(n_k) <= 0).all()
+        and (fitted.given_ == -1).all()
+    )
     j, s = 20, fitted.node("old", "b")
-    n_jk = np.bincount(state.z[bars.offsets[j]:bars.offsets[j + 1]], minlength=K) + state.alpha*exact[s, :K]
-    assert (bars.groups["period"][j], bars.groups["president"][j]) == ("old", "b") and np.allclose(fitted.doc_topic_[j], (n_jk/n_jk.sum())[fitted.order_])
+    n_jk = (
+        np.bincount(state.z[bars.offsets[j] : bars.offsets[j + 1]], minlength=K)
+        + state.alpha * exact[s, :K]
+    )
+    assert (bars.groups["period"][j], bars.groups["president"][j]) == ("old", "b") and np.allclose(
+        fitted.doc_topic_[j], (n_jk / n_jk.sum())[fitted.order_]
+    )
     assert {"alpha_period", "alpha_president"} < set(fitted.trace_)
     with pytest.raises(ValueError, match="labels must be the path of a node"):
         fitted.node("older")
@@ -466,11 +747,22 @@ def test_results(bars, fitted):
 
 def test_new_documents_hang_under_their_group(bars, fitted):
     "An empty document has its node's weights: of its group, of the closest known above, of the root where it has no groups."
-    empty = lambda **groups: fitted.transform(Corpus([], [0, 0], n_words=16, groups={name: [label] for name, label in groups.items()}))[0]
-    share = lambda *labels: fitted.node_weights_[fitted.node(*labels)]/fitted.node_weights_[fitted.node(*labels)].sum()
-    assert np.allclose(empty(period="old", president="b"), share("old", "b")) and not np.allclose(share("old", "b"), share("old"))
-    assert np.allclose(empty(period="old", president="x"), share("old")) and np.allclose(empty(period="old"), share("old"))
-    assert np.allclose(empty(period="x", president="b"), share()) and np.allclose(empty(president="b"), share())
+    empty = lambda **groups: fitted.transform(
+        Corpus([], [0, 0], n_words=16, groups={name: [label] for name, label in groups.items()})
+    )[0]
+    share = lambda *labels: (
+        fitted.node_weights_[fitted.node(*labels)]
+        / fitted.node_weights_[fitted.node(*labels)].sum()
+    )
+    assert np.allclose(empty(period="old", president="b"), share("old", "b")) and not np.allclose(
+        share("old", "b"), share("old")
+    )
+    assert np.allclose(empty(period="old", president="x"), share("old")) and np.allclose(
+        empty(period="old"), share("old")
+    )
+    assert np.allclose(empty(period="x", president="b"), share()) and np.allclose(
+        empty(president="b"), share()
+    )
     assert np.allclose(fitted.transform(np.zeros((1, 16), int))[0], share())
     alone, beside = fitted.transform(bars[5:6]), fitted.transform(bars)[5:6]
     assert np.array_equal(alone, beside)
@@ -479,16 +771,28 @@ def test_new_documents_hang_under_their_group(bars, fitted):
 def test_groups_matter_to_scores(bars):
     "Two groups that use different words: a document is predicted better under its own than under the other."
     rng = np.random.default_rng(0)
-    docs = [rng.integers(4, size=6) + 4*(j % 2) for j in range(60)]
+    docs = [rng.integers(4, size=6) + 4 * (j % 2) for j in range(60)]
     groups = {"side": np.array(["even", "odd"])[np.arange(60) % 2]}
-    model = TreeHDP(eta=0.1, init=10, n_iter=60, random_state=0).fit(Corpus.from_docs(docs, n_words=8, groups=groups))
-    new = [rng.integers(4, size=4) + 4*(j % 2) for j in range(100)]
-    score = lambda flip: model.score(Corpus.from_docs(new, n_words=8, groups={"side": np.array(["even", "odd"])[(np.arange(100) + flip) % 2]}))
+    model = TreeHDP(eta=0.1, init=10, n_iter=60, random_state=0).fit(
+        Corpus.from_docs(docs, n_words=8, groups=groups)
+    )
+    new = [rng.integers(4, size=4) + 4 * (j % 2) for j in range(100)]
+    score = lambda flip: model.score(
+        Corpus.from_docs(
+            new, n_words=8, groups={"side": np.array(["even", "odd"])[(np.arange(100) + flip) % 2]}
+        )
+    )
     assert score(0) > score(1) + 0.02
-    one_each = Corpus.from_docs([[0], [1], [2]], n_words=8, groups={"side": ["odd", "even", "neither"]})
-    for counts, (_, weight), (_, root) in zip(model.samples_, model.posterior_topics(one_each), model.posterior_topics()):
+    one_each = Corpus.from_docs(
+        [[0], [1], [2]], n_words=8, groups={"side": ["odd", "even", "neither"]}
+    )
+    for counts, (_, weight), (_, root) in zip(
+        model.samples_, model.posterior_topics(one_each), model.posterior_topics()
+    ):
         rows = [model.node("odd"), model.node("even"), 0]
-        assert np.allclose(weight[:, :counts.beta.shape[-1]], counts.alpha*counts.beta[rows]) and np.array_equal(weight[2], root)
+        assert np.allclose(
+            weight[:, : counts.beta.shape[-1]], counts.alpha * counts.beta[rows]
+        ) and np.array_equal(weight[2], root)
 
 
 def test_given_topics_of_a_model(bars, fitted):
@@ -501,33 +805,53 @@ def test_given_topics_of_a_model(bars, fitted):
     assert np.isclose(later.topic_shares_.sum(), 1)
     counts = quick(levels=["period"]).fit(bars[::2], topics=fitted.samples_[fitted.best_])
     assert np.array_equal(counts.components_, later.components_)
-    flat = quick(levels=[]).fit(bars, topics=counts_of(np.ones((16, 5), int), [.1, .2, .3, .1, .1, .2]))          # as an HDP keeps them
+    flat = quick(levels=[]).fit(
+        bars, topics=counts_of(np.ones((16, 5), int), [0.1, 0.2, 0.3, 0.1, 0.1, 0.2])
+    )  # as an HDP keeps them
     assert sorted(flat.given_[flat.given_ >= 0]) == list(range(5))
-    for bad, message in [(3, "topics must be a fitted HDP"), (quick().fit(bars.to_matrix()[:, :4]), "topics must be over the words")]:
+    for bad, message in [
+        (3, "topics must be a fitted HDP"),
+        (quick().fit(bars.to_matrix()[:, :4]), "topics must be over the words"),
+    ]:
         with pytest.raises(ValueError, match=message):
             quick().fit(bars, topics=bad)
 
 
 def test_save_and_load(bars, fitted, tmp_path):
-    fitted.save(tmp_path/"tree.npz")
-    again = TreeHDP.load(tmp_path/"tree.npz")
-    assert np.array_equal(again.fit(bars).components_, fitted.components_)           # parameters come back as they were
-    again = TreeHDP.load(tmp_path/"tree.npz")
-    assert again.nodes_ == fitted.nodes_ and again.score(bars) == fitted.score(bars) and again.node("old", "a") == fitted.node("old", "a")
-    assert np.array_equal(again.node_weights_, fitted.node_weights_) and np.array_equal(again.given_, fitted.given_)
+    fitted.save(tmp_path / "tree.npz")
+    again = TreeHDP.load(tmp_path / "tree.npz")
+    assert np.array_equal(
+        again.fit(bars).components_, fitted.components_
+    )  # parameters come back as they were
+    again = TreeHDP.load(tmp_path / "tree.npz")
+    assert (
+        again.nodes_ == fitted.nodes_
+        and again.score(bars) == fitted.score(bars)
+        and again.node("old", "a") == fitted.node("old", "a")
+    )
+    assert np.array_equal(again.node_weights_, fitted.node_weights_) and np.array_equal(
+        again.given_, fitted.given_
+    )
 
 
 def test_seeds_threads_and_checkpoints(bars, tmp_path):
     model = quick(n_chains=2, n_jobs=1)
     a, b = clone(model).fit(bars), clone(model).set_params(n_jobs=2).fit(bars)
-    assert np.array_equal(a.node_weights_, b.node_weights_) and not np.array_equal(a.traces_["gamma"][0], a.traces_["gamma"][1])
+    assert np.array_equal(a.node_weights_, b.node_weights_) and not np.array_equal(
+        a.traces_["gamma"][0], a.traces_["gamma"][1]
+    )
 
     def stop(sweep, state):
         if sweep == 4:
             raise KeyboardInterrupt
+
     whole = quick().fit(bars)
-    assert len(quick().fit(bars, callback=stop, checkpoint=tmp_path/"run.npz").trace_["gamma"]) == 5
-    assert np.array_equal(quick().fit(bars, checkpoint=tmp_path/"run.npz").components_, whole.components_)
+    assert (
+        len(quick().fit(bars, callback=stop, checkpoint=tmp_path / "run.npz").trace_["gamma"]) == 5
+    )
+    assert np.array_equal(
+        quick().fit(bars, checkpoint=tmp_path / "run.npz").components_, whole.components_
+    )
 
 
 def test_documents_of_a_matrix_have_no_groups(bars):

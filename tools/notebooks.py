@@ -1,4 +1,5 @@
 """Run, export and clean the notebooks.  `tools/run.py` calls this; tests and site use its parts."""
+
 import argparse
 import base64
 import os
@@ -16,10 +17,15 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def notebooks(names=(), root=ROOT):
     """The notebooks in reading order, index first; or those whose file names begin as given."""
-    found = sorted((root / "nbs").glob("[!_.]*.ipynb"), key=lambda path: (path.stem != "index", path.stem))
+    found = sorted(
+        (root / "nbs").glob("[!_.]*.ipynb"), key=lambda path: (path.stem != "index", path.stem)
+    )
     unknown = [name for name in names if not any(path.stem.startswith(name) for path in found)]
     if unknown:
-        sys.exit(f"no notebook begins with {unknown[0]!r}; there are {', '.join(path.stem for path in found)}")
+        sys.exit(
+            f"no notebook begins with {unknown[0]!r}; there are"
+            f" {', '.join(path.stem for path in found)}"
+        )
     return [path for path in found if not names or path.stem.startswith(tuple(names))]
 
 
@@ -39,7 +45,9 @@ def directives(cell):
 def is_run(cell, slow=False):
     """Slow cells are run on request only, cells with `#| eval: false` never."""
     found, _ = directives(cell)
-    return cell.cell_type == "code" and found.get("eval") != "false" and (slow or "slow" not in found)
+    return (
+        cell.cell_type == "code" and found.get("eval") != "false" and (slow or "slow" not in found)
+    )
 
 
 class Runner(NotebookClient):
@@ -48,32 +56,52 @@ class Runner(NotebookClient):
     slow = False
 
     async def async_execute_cell(self, cell, cell_index, **kwargs):
-        return await super().async_execute_cell(cell, cell_index, **kwargs) if is_run(cell, self.slow) else cell
+        return (
+            await super().async_execute_cell(cell, cell_index, **kwargs)
+            if is_run(cell, self.slow)
+            else cell
+        )
 
 
 def execute(nb, slow=False):
     """Run `nb` (changed in place) from nbs/, as a reader would; an error raises."""
-    runner = Runner(nb, timeout=3600 if slow else 600, kernel_name="python3", extra_arguments=["--log-level=ERROR"], coalesce_streams=True,
-                    resources={"metadata": {"path": str(ROOT / "nbs")}})
+    runner = Runner(
+        nb,
+        timeout=3600 if slow else 600,
+        kernel_name="python3",
+        extra_arguments=["--log-level=ERROR"],
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(ROOT / "nbs")}},
+    )
     runner.slow = slow
     # Without the tests' MPLBACKEND, which would keep pictures from showing.
     runner.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
-    nb.metadata.pop("widgets", None)      # what sliders were left at, under names drawn at random
+    nb.metadata.pop("widgets", None)  # what sliders were left at, under names drawn at random
 
 
 def nbdev(command, *arguments, root=ROOT):
     """Call one of nbdev's commands (in a process of its own: it keeps its settings for good)."""
     env = {name: value for name, value in os.environ.items() if name != "IN_TEST"}
-    subprocess.run([Path(sys.executable).with_name(command), *arguments], cwd=root, env=env, check=True)
+    subprocess.run(
+        [Path(sys.executable).with_name(command), *arguments], cwd=root, env=env, check=True
+    )
 
 
 def readme(root=ROOT):
     """index.ipynb as Markdown, and its pictures: {path: bytes}.  (nbdev-readme would need Quarto.)"""
-    parts, files = ["<!-- Made from nbs/index.ipynb by `python tools/run.py export`: edit that. -->"], {}
+    parts, files = (
+        ["<!-- Made from nbs/index.ipynb by `python tools/run.py export`: edit that. -->"],
+        {},
+    )
     for cell in read(root / "nbs" / "index.ipynb").cells:
         if cell.cell_type == "markdown":
-            parts.append(re.sub(r"\]\((?!\w+:|#)([^)\s]+)",
-                                lambda link: "](" + posixpath.normpath("nbs/" + link[1]), cell.source))
+            parts.append(
+                re.sub(
+                    r"\]\((?!\w+:|#)([^)\s]+)",
+                    lambda link: "](" + posixpath.normpath("nbs/" + link[1]),
+                    cell.source,
+                )
+            )
         if cell.cell_type != "code" or "hide" in (found := directives(cell))[0] or not found[1]:
             continue
         if found[0].get("echo") != "false":
@@ -109,30 +137,44 @@ def run(paths, slow=False):
 
 def hooks():
     """Let git check notebooks before a commit, and merge them cell by cell."""
-    for name, value in {"core.hooksPath": "tools/hooks",
-                        "merge.jupyternotebook.name": "merge notebooks by cell",
-                        "merge.jupyternotebook.driver": ".venv/bin/nbdev-merge %O %A %B %P"}.items():
+    for name, value in {
+        "core.hooksPath": "tools/hooks",
+        "merge.jupyternotebook.name": "merge notebooks by cell",
+        "merge.jupyternotebook.driver": ".venv/bin/nbdev-merge %O %A %B %P",
+    }.items():
         subprocess.run(["git", "config", name, value], cwd=ROOT, check=True)
 
 
 def before_commit():
     """For the hook: clean and export; stop the commit if that changed a file."""
+
     def state():
-        return {path: path.read_bytes() for pattern in ("nbs/*.ipynb", "nbs/images/*", "hdp_nb/*.py", "README.md")
-                for path in ROOT.glob(pattern)}
+        return {
+            path: path.read_bytes()
+            for pattern in ("nbs/*.ipynb", "nbs/images/*", "hdp_nb/*.py", "README.md")
+            for path in ROOT.glob(pattern)
+        }
+
     before = state()
     nbdev("nbdev-clean")
     export()
     after = state()
-    changed = [str(path.relative_to(ROOT)) for path in sorted(after) if after[path] != before.get(path)]
+    changed = [
+        str(path.relative_to(ROOT)) for path in sorted(after) if after[path] != before.get(path)
+    ]
     if changed:
-        sys.exit(f"Cleaned or exported anew: {', '.join(changed)}. Look, `git add` them, and commit again.")
+        sys.exit(
+            f"Cleaned or exported anew: {', '.join(changed)}. Look, `git add` them, and commit"
+            " again."
+        )
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", choices=["notebooks", "export", "clean", "hooks", "before-commit"])
-    parser.add_argument("names", nargs="*", help="notebooks, by the beginning of their names; all if none is given")
+    parser.add_argument(
+        "names", nargs="*", help="notebooks, by the beginning of their names; all if none is given"
+    )
     parser.add_argument("--slow", action="store_true", help="run cells marked slow, too")
     args = parser.parse_args()
     if args.task == "notebooks":

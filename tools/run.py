@@ -1,7 +1,9 @@
 """Everything one does with a clone of hdp_nb, in one place; needs nothing but Python with pip.
 
-    python tools/run.py demo               fit topics to the State of the Union addresses, into results/sotu
-    python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name, ...)
+    python tools/run.py demo               fit topics to the State of the Union addresses, into
+    results/sotu
+    python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name,
+    ...)
     python tools/run.py site               build the documentation as plain pages, into _site
 
 and for whoever changes a notebook:
@@ -14,6 +16,7 @@ and for whoever changes a notebook:
 Packages go into .venv/ beside this folder, in exactly the versions that are tested; the second
 time everything is in place.  A new Python or new pins mean: installed anew.
 """
+
 import hashlib
 import importlib.util
 import os
@@ -52,34 +55,54 @@ def make_environment():
     if has("venv") and has("ensurepip") and succeeds(*venv):
         return
     # Debian and Ubuntu leave ensurepip out; then the pip that we have puts another into .venv.
-    if has("venv") and has("pip") and succeeds(*venv, "--without-pip") and succeeds(
-            sys.executable, "-m", "pip", "--python", PYTHON, "install", "pip"):
+    if (
+        has("venv")
+        and has("pip")
+        and succeeds(*venv, "--without-pip")
+        and succeeds(sys.executable, "-m", "pip", "--python", PYTHON, "install", "pip")
+    ):
         return
     if has("virtualenv") and succeeds(sys.executable, "-m", "virtualenv", "--clear", str(VENV)):
         return
     if not (has("pip") or has("ensurepip")):
-        fail("this Python has no pip; install it (Debian, Ubuntu: apt install python3-pip python3-venv).")
-    fail("cannot make a virtual environment in {}; is the folder writable, the network there? Else install "
-         "venv (Debian, Ubuntu: apt install python3-venv) or virtualenv (pip install virtualenv).".format(VENV))
+        fail(
+            "this Python has no pip; install it (Debian, Ubuntu: apt install python3-pip"
+            " python3-venv)."
+        )
+    fail(
+        f"cannot make a virtual environment in {VENV}; is the folder writable, the network there? Else"
+        " install venv (Debian, Ubuntu: apt install python3-venv) or virtualenv (pip install"
+        " virtualenv)."
+    )
 
 
 def set_up(dev):
     """Install the pinned packages and hdp_nb itself, unless that is done already."""
     if sys.version_info < (3, 11):
-        fail("needs Python 3.11 or newer, but {} is {}.{}.".format(sys.executable, *sys.version_info[:2]))
+        fail(
+            "needs Python 3.11 or newer, but {} is {}.{}.".format(
+                sys.executable, *sys.version_info[:2]
+            )
+        )
     pins = [TOOLS / "requirements.txt"] + [TOOLS / "requirements-dev.txt"] * dev
     read = pins + [ROOT / name for name in ("settings.ini", "setup.py", "pyproject.toml")]
-    state = hashlib.sha256(b"\0".join([path.read_bytes() for path in read] + [bytes(ROOT)])).hexdigest()
+    state = hashlib.sha256(
+        b"\0".join([path.read_bytes() for path in read] + [bytes(ROOT)])
+    ).hexdigest()
     stamp = VENV / (pins[-1].stem + ".done")
     make_environment()
     if stamp.exists() and stamp.read_text() == state:
         return
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
-    print("Installing the packages that tools/{} names; the first time takes a minute or two"
-          .format(pins[-1].name), flush=True)
+    print(
+        f"Installing the packages that tools/{pins[-1].name} names; the first time takes a minute or two",
+        flush=True,
+    )
     if subprocess.call(pip + ["-r", str(pins[-1])]):
-        fail("pip could not install tools/{} (see above); without a network, or behind a proxy that pip "
-             "does not know (HTTPS_PROXY), it cannot.".format(pins[-1].name))
+        fail(
+            f"pip could not install tools/{pins[-1].name} (see above); without a network, or behind a proxy that"
+            " pip does not know (HTTPS_PROXY), it cannot."
+        )
     if subprocess.call(pip + ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]):
         fail("pip could not install hdp_nb itself (see above).")
     stamp.write_text(state)
@@ -88,16 +111,32 @@ def set_up(dev):
 def command(task, arguments):
     """What a task stands for, to be run in the repository."""
     if task == "demo":
-        return [PYTHON, "-m", "hdp_nb.cli", "fit", "sotu", "--out", os.path.join("results", "sotu"),
-                "--overwrite", "--eta", "0.1", "--n-iter", "200"] + arguments
+        return [
+            PYTHON,
+            "-m",
+            "hdp_nb.cli",
+            "fit",
+            "sotu",
+            "--out",
+            os.path.join("results", "sotu"),
+            "--overwrite",
+            "--eta",
+            "0.1",
+            "--n-iter",
+            "200",
+        ] + arguments
     if task == "test":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = (
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1
+        )
         return [PYTHON, "-m", "pytest", "-n", str(min(cores, 4)), "--dist", "loadgroup"] + arguments
     if task == "site":
         return [PYTHON, str(TOOLS / "site" / "build.py")] + arguments
     if task in ("notebooks", "export", "clean", "hooks"):
         return [PYTHON, str(TOOLS / "notebooks.py"), task] + arguments
-    fail("unknown task {!r}; try python tools/run.py --help".format(task))
+    fail(f"unknown task {task!r}; try python tools/run.py --help")
 
 
 def main():
@@ -106,9 +145,11 @@ def main():
         return 0 if len(sys.argv) > 1 else 2
     todo = command(sys.argv[1], sys.argv[2:])
     set_up(dev=sys.argv[1] != "demo")
-    # Ctrl-C is the child's to answer: it may have results to save. (A handler of ours is not inherited.)
+    # Ctrl-C is the child's to answer: it may have results to save. (A handler of ours is not
+    # inherited.)
     signal.signal(signal.SIGINT, lambda *_: None)
-    # Compiled kernels are kept: the second demo begins at once, and the processes of the tests share theirs.
+    # Compiled kernels are kept: the second demo begins at once, and the processes of the tests
+    # share theirs.
     os.environ.setdefault("HDP_NB_CACHE", str(ROOT / ".numba_cache"))
     status = subprocess.call(todo, cwd=str(ROOT))
     return status if status >= 0 else 128 - status

@@ -5,6 +5,7 @@
 The published site is made by nbdev and Quarto from the same notebooks; this one can be made, read
 and tested anywhere.  KaTeX, which sets the mathematics in the browser, comes along in katex/.
 """
+
 import importlib
 import inspect
 import json
@@ -30,8 +31,19 @@ from notebooks import ROOT, directives, notebooks, read  # noqa: E402
 
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
 # What the gallery says where it is read as a file.
-NO_PICTURES = "*The pictures are on the page that `python tools/run.py site` makes of this; here it says what they show.*\n\n"
-FLOORS = {"i": "", "0": "Ground", "1": "Models", "2": "Use", "3": "Scale", "9": "Experiments", "g": "Experiments"}
+NO_PICTURES = (
+    "*The pictures are on the page that `python tools/run.py site` makes of this; here it says what"
+    " they show.*\n\n"
+)
+FLOORS = {
+    "i": "",
+    "0": "Ground",
+    "1": "Models",
+    "2": "Use",
+    "3": "Scale",
+    "9": "Experiments",
+    "g": "Experiments",
+}
 
 
 def colour(code, language, _attributes=None):
@@ -50,7 +62,11 @@ def page_link(target):
         return "gallery.html"
     if page.endswith(".ipynb"):
         return page.removesuffix("ipynb") + "html" + (f"#{anchor}" if anchor else "")
-    return SOURCE + str((ROOT / "nbs" / page).resolve().relative_to(ROOT)) + (f"#{anchor}" if anchor else "")
+    return (
+        SOURCE
+        + str((ROOT / "nbs" / page).resolve().relative_to(ROOT))
+        + (f"#{anchor}" if anchor else "")
+    )
 
 
 def link_pages(state):
@@ -60,9 +76,18 @@ def link_pages(state):
                 child.attrs["href"] = page_link(child.attrs["href"])
 
 
-markdown = (MarkdownIt("commonmark", {"highlight": colour}).enable(["table", "strikethrough"])
-            .use(dollarmath_plugin, allow_labels=False, allow_digits=False, allow_space=False, double_inline=True)
-            .use(anchors_plugin, max_level=4, permalink=True, permalinkSymbol="#"))
+markdown = (
+    MarkdownIt("commonmark", {"highlight": colour})
+    .enable(["table", "strikethrough"])
+    .use(
+        dollarmath_plugin,
+        allow_labels=False,
+        allow_digits=False,
+        allow_space=False,
+        double_inline=True,
+    )
+    .use(anchors_plugin, max_level=4, permalink=True, permalinkSymbol="#")
+)
 markdown.core.ruler.push("link_pages", link_pages)
 
 
@@ -101,7 +126,9 @@ class Page:
             for child in token.children or []:
                 if child.type in ("text", "code_inline") and self.index:
                     self.index[-1][2] += " " + child.content
-        self.body.append(f'<div class="{kind}">{markdown.renderer.render(tokens, markdown.options, env)}</div>')
+        self.body.append(
+            f'<div class="{kind}">{markdown.renderer.render(tokens, markdown.options, env)}</div>'
+        )
 
     def add_code(self, cell):
         found, code = directives(cell)
@@ -120,23 +147,32 @@ class Page:
                 _, heading, anchor = self.headings[-1] if self.headings else (1, self.title, "")
                 self.pictures.setdefault(anchor, []).append(picture)
                 alt = found.get("fig-alt") or "Figure: " + plain(heading)
-                self.body.append(f'<div class="picture"><img class="out" alt="{escape(alt)}" src="{picture}"></div>')
+                self.body.append(
+                    f'<div class="picture"><img class="out" alt="{escape(alt)}"'
+                    f' src="{picture}"></div>'
+                )
             elif "text/html" in data or "image/svg+xml" in data:
-                self.body.append(f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>')
+                self.body.append(
+                    f'<div class="out">{data.get("text/html") or data["image/svg+xml"]}</div>'
+                )
             else:
                 start = self.body.pop().removesuffix("</pre>") if goes_on else '<pre class="out">'
-                self.body.append(f'{start}{escape(data["text/plain"])}</pre>')
+                self.body.append(f"{start}{escape(data['text/plain'])}</pre>")
 
     def add_api(self, module):
         public = [(name, getattr(module, name)) for name in module.__all__]
-        documented = [(name, thing) for name, thing in public if callable(thing) and inspect.getdoc(thing)]
+        documented = [
+            (name, thing) for name, thing in public if callable(thing) and inspect.getdoc(thing)
+        ]
         if not documented:
             return
-        self.body.append(f'<div class="api"><h2 id="api">API of <code>{module.__name__}</code></h2>')
+        self.body.append(
+            f'<div class="api"><h2 id="api">API of <code>{module.__name__}</code></h2>'
+        )
         self.add_heading(2, f"API of {module.__name__}", "api")
         for name, thing in documented:
             self.add_object(name, thing, 3)
-            same = []                                  # what an earlier class of the page has, too
+            same = []  # what an earlier class of the page has, too
             for member, value in members(thing) if inspect.isclass(thing) else ():
                 if value in self.told:
                     same.append(f'<a href="#api.{self.told[value]}">{self.told[value]}</a>')
@@ -151,8 +187,10 @@ class Page:
         thing = getattr(thing, "py_func", thing)
         doc = inspect.getdoc(thing)
         self.add_heading(level, name, f"api.{name}", doc.splitlines()[0])
-        self.body.append(f'<h{level} id="api.{name}">{name}</h{level}>'
-                         f'<pre class="code signature">{colour(signature(name, thing), "python")}</pre>{docstring(doc)}')
+        self.body.append(
+            f'<h{level} id="api.{name}">{name}</h{level}><pre class="code'
+            f' signature">{colour(signature(name, thing), "python")}</pre>{docstring(doc)}'
+        )
 
 
 def members(kind):
@@ -161,8 +199,15 @@ def members(kind):
     for base in kind.__mro__:
         if base is kind or base.__name__.startswith("_") and base.__module__.startswith("hdp_nb."):
             for name, value in vars(base).items():
-                if not name.startswith("_") and name not in found and inspect.getdoc(value) and (
-                        isinstance(value, property) or callable(value := getattr(value, "__func__", value))):
+                if (
+                    not name.startswith("_")
+                    and name not in found
+                    and inspect.getdoc(value)
+                    and (
+                        isinstance(value, property)
+                        or callable(value := getattr(value, "__func__", value))
+                    )
+                ):
                     found[name] = value
     return found.items()
 
@@ -192,18 +237,25 @@ def docstring(doc):
             rest = inspect.cleandoc("\n" + rest)
             # Lower case: the sentence that began beside the name goes on.
             what = kind + ("\n" if rest[:1].islower() else "\n\n") + rest
-            parts.append(f"<dt>{markdown.renderInline(f'`{name}`')}</dt><dd>{markdown.render(what)}</dd>")
+            parts.append(
+                f"<dt>{markdown.renderInline(f'`{name}`')}</dt><dd>{markdown.render(what)}</dd>"
+            )
         parts.append("</dl>")
     return "".join(parts)
 
 
 def gallery(pages):
     """The page made of gallery.md: there, an image is the n-th picture under a heading of a notebook, `![alt](notebook.ipynb#heading "n")`."""
-    pictures = {(page.name, anchor): found for page in pages for anchor, found in page.pictures.items()}
+    pictures = {
+        (page.name, anchor): found for page in pages for anchor, found in page.pictures.items()
+    }
 
     def picture(image):
         alt, name, anchor, n = image.groups(default="1")
-        return (f'<a href="{name}.html#{anchor}"><img class="out" alt="{escape(alt)}" src="{pictures[name, anchor][int(n) - 1]}"></a>')
+        return (
+            f'<a href="{name}.html#{anchor}"><img class="out" alt="{escape(alt)}"'
+            f' src="{pictures[name, anchor][int(n) - 1]}"></a>'
+        )
 
     page = Page("gallery", ())
     source = (HERE / "gallery.md").read_text(encoding="utf-8").replace(NO_PICTURES, "")
@@ -225,7 +277,11 @@ def sidebar(pages, current):
 
 
 def turn(page, text):
-    return f'<a href="{page.url}" rel="{text.lower()}"><small>{text}</small>{page.title}</a>' if page else "<i></i>"
+    return (
+        f'<a href="{page.url}" rel="{text.lower()}"><small>{text}</small>{page.title}</a>'
+        if page
+        else "<i></i>"
+    )
 
 
 def build(out):
@@ -235,18 +291,35 @@ def build(out):
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(HERE / "katex", out / "katex")
     for page, before, after in zip(pages, [None] + pages, pages[1:] + [None]):
-        contents = "\n".join(f'<a class="h{level}" href="#{anchor}">{heading}</a>'
-                             for level, heading, anchor in page.headings if level > 1)
-        (out / page.url).write_text(template.substitute(
-            title=escape(plain(page.title)), pages=sidebar(pages, page), contents=contents, body="\n".join(page.body),
-            before=turn(before, "Previous"), after=turn(after, "Next"), home=SOURCE.partition("/blob")[0],
-        ), encoding="utf-8")
+        contents = "\n".join(
+            f'<a class="h{level}" href="#{anchor}">{heading}</a>'
+            for level, heading, anchor in page.headings
+            if level > 1
+        )
+        (out / page.url).write_text(
+            template.substitute(
+                title=escape(plain(page.title)),
+                pages=sidebar(pages, page),
+                contents=contents,
+                body="\n".join(page.body),
+                before=turn(before, "Previous"),
+                after=turn(after, "Next"),
+                home=SOURCE.partition("/blob")[0],
+            ),
+            encoding="utf-8",
+        )
     index = [[page.url, page.title, *entry] for page in pages for entry in page.index]
-    colours = [f"{where} {{ {HtmlFormatter(style=style).get_style_defs('pre')} }}" for where, style in
-               {':root': "friendly", ':root[data-theme="dark"]': "github-dark"}.items()]
-    (out / "style.css").write_text((HERE / "style.css").read_text(encoding="utf-8") + "\n".join(colours), encoding="utf-8")
-    (out / "site.js").write_text(f"const INDEX = {json.dumps(index)};\n"
-                                 + (HERE / "site.js").read_text(encoding="utf-8"), encoding="utf-8")
+    colours = [
+        f"{where} {{ {HtmlFormatter(style=style).get_style_defs('pre')} }}"
+        for where, style in {":root": "friendly", ':root[data-theme="dark"]': "github-dark"}.items()
+    ]
+    (out / "style.css").write_text(
+        (HERE / "style.css").read_text(encoding="utf-8") + "\n".join(colours), encoding="utf-8"
+    )
+    (out / "site.js").write_text(
+        f"const INDEX = {json.dumps(index)};\n" + (HERE / "site.js").read_text(encoding="utf-8"),
+        encoding="utf-8",
+    )
     print(f"{len(pages)} pages in {out}")
 
 
