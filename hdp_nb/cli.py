@@ -21,10 +21,23 @@ from pathlib import Path
 from . import __version__
 from .checks import plural
 from .report import run_report, write_report
-from .results import (
-    convergence_table, describe_held_out, describe_sweeps, list_topics_of, print_topics,
-    read_json, score_against_unigram, score_model, stack_traces, TINY_SHARE, typical_documents,
-    write_csv, write_json, write_pictures, write_tables)
+from hdp_nb.results import (
+    convergence_table,
+    describe_held_out,
+    describe_sweeps,
+    list_topics_of,
+    print_topics,
+    read_json,
+    score_against_unigram,
+    score_model,
+    stack_traces,
+    TINY_SHARE,
+    typical_documents,
+    write_csv,
+    write_json,
+    write_pictures,
+    write_tables,
+)
 
 # %% ../nbs/56_cli.ipynb #cf87c4e5
 class _Parser(argparse.ArgumentParser):
@@ -42,6 +55,7 @@ def _one_line(error):
         " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1)
         or type(error).__name__
     )
+
 
 def _say(args, message):
     "A note on standard error, unless --quiet."

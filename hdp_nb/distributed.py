@@ -26,16 +26,27 @@ from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
 from .corpus import Corpus, smallest_ints
 from .direct import DirectState, draw_beta
-from .e_step import aligned, Batch, cut_ranges, distinct_words, Docs, e_step, take
+from .e_step import Batch, Docs, aligned, cut_ranges, distinct_words, e_step, take
 from .files import load_npz, save_npz
 from .online import OnlineState
 from .online_moves import ONLINE_MOVES, online_step, part_of
-from .parallel import (
-    add_up_words, count_words, draw_topics, find_topic, gamma_table, in_turn, log_doc_blocks,
-    new_work, ParallelSampler, Plan, side_by_side, sweep_documents)
+from hdp_nb.parallel import (
+    ParallelSampler,
+    Plan,
+    add_up_words,
+    count_words,
+    draw_topics,
+    find_topic,
+    gamma_table,
+    in_turn,
+    log_doc_blocks,
+    new_work,
+    side_by_side,
+    sweep_documents,
+)
 from .shards import ShardedCorpus
 from .topic_models import HDP
-from .topics import predictive_topics, TopicCounts
+from .topics import TopicCounts, predictive_topics
 from .variational import EStep
 from .variational_models import ONLINE_TRACE, OnlineHDP
 

@@ -7,16 +7,17 @@ __all__ = ['symbols', 'Emission', 'SymbolPrior', 'SymbolStats', 'make_emission',
 
 # %% ../nbs/30_emissions.ipynb #5bb0a6a0
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Callable, NamedTuple
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from .checks import check_int
 from .families import find_likelihood
-from .likelihood import categorical, grow_stats, Likelihood
+from .likelihood import Likelihood, categorical, grow_stats
 from .special import log_rising, sample_dirichlet
 from .topics import resample_eta
 
@@ -270,7 +271,7 @@ symbols = Emission(
 )
 
 # %% ../nbs/30_emissions.ipynb #0f2cbf16
-@lru_cache(maxsize=None)
+@cache
 def make_emission(fam: Likelihood) -> Emission:
     "The `Emission` of a `Likelihood`; without explicit parameters if that has none."
     log_predictive, draw_one, log_density, clear_one = (

@@ -17,8 +17,15 @@ import numpy as np
 from numba import njit
 
 from .checks import check_int, check_number
-from .likelihood import (
-    categorical, check_reals, check_vector, Likelihood, multinomial, poisson, with_params)
+from hdp_nb.likelihood import (
+    categorical,
+    check_reals,
+    check_vector,
+    Likelihood,
+    multinomial,
+    poisson,
+    with_params,
+)
 
 # %% ../nbs/07_families.ipynb #b9979160
 class NormalStats(NamedTuple):

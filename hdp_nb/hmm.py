@@ -10,14 +10,14 @@ __all__ = ['FIRST_STEP', 'LAST_STEP', 'MISSING_STEP', 'HMMPrior', 'HMMState', 'D
 
 # %% ../nbs/31_hmm.ipynb #adea4f1e
 import math
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from .dp import resample_concentration
-from .priors import ConcentrationPrior, conjugate_part, FIXED_PRIOR, is_free, resample_from
+from .priors import FIXED_PRIOR, ConcentrationPrior, conjugate_part, is_free, resample_from
 from .special import antoniak, log_rising, sample_dirichlet
 from .topics import pick
 
@@ -154,7 +154,7 @@ def _weigh_after(p, ab, n_ab, a, fit):
         p[k] = (ab[k] + n_ab[a, k]) * fit[k]
 
 # %% ../nbs/31_hmm.ipynb #93bbcb59
-@lru_cache(maxsize=None)
+@cache
 def make_direct(emission):
     """The jitted `direct(rng, state, work, parent, prior, data, marks, start)`: a Gibbs step for the state of every time step from `start` on.
 
@@ -284,7 +284,7 @@ def _move_transitions(state, src, dst):
     state.beta[dst], state.beta[src] = state.beta[src], 0.0
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_compact(emission):
     "The jitted `compact(state, label)`: number the states in use 0..K-1 again, in the order they have."
     move = emission.move
@@ -389,7 +389,7 @@ def resample_weights(rng, state, prior):
     resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_direct_sweep(emission):
     "The jitted whole sweep `(rng, state, work, label, parent, prior, hyper, data, marks, start)` without groups; returns as `make_direct`'s."
     direct, compact, learn = make_direct(emission), make_compact(emission), emission.learn
@@ -429,7 +429,7 @@ def log_transitions(state):
     return total
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_log_emissions(emission):
     "The jitted `log_emissions(prior, stats, K)`: log p(x | z)."
     log_marginal = emission.log_marginal
@@ -444,7 +444,7 @@ def make_log_emissions(emission):
     return log_emissions
 
 # %% ../nbs/31_hmm.ipynb #a4adb8d9
-@lru_cache(maxsize=None)
+@cache
 def make_recount(emission):
     """The jitted `recount(state, data, marks, first)`: fill all counts of a state from its z.
 

@@ -7,16 +7,23 @@ __all__ = ['BlockedWorkspace', 'new_blocked_workspace', 'advance_message', 'make
            'make_blocked', 'resample_weak_limit_weights', 'make_blocked_sweep']
 
 # %% ../nbs/32_hmm_blocked.ipynb #68af0c37
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from .dp import resample_concentration
-from .hmm import (
-    ask_oracle, FIRST_STEP, instantiate_state, make_compact, make_recount, MISSING_STEP,
-    resample_rows, resample_weights)
+from hdp_nb.hmm import (
+    FIRST_STEP,
+    MISSING_STEP,
+    ask_oracle,
+    instantiate_state,
+    make_compact,
+    make_recount,
+    resample_rows,
+    resample_weights,
+)
 from .priors import is_free
 from .special import antoniak, sample_dirichlet
 from .topics import pick
@@ -123,7 +130,7 @@ def _weigh_and_normalise(q, f, keep):
         q[k] *= scale
 
 # %% ../nbs/32_hmm_blocked.ipynb #6fe3ae59
-@lru_cache(maxsize=None)
+@cache
 def make_ffbs(emission):
     """The jitted `ffbs(rng, z, K, work, prior, data, marks, offsets)`: forward filtering, backward sampling.
 
@@ -207,7 +214,7 @@ def _draw_row(rng, state, work, a, K, w):
     work.rest[a] = w[K]
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_draw_parameters(emission):
     "The jitted `draw_parameters(rng, state, work, prior)`: transitions and emissions of the states 0..K-1 from their posterior given z and beta."
     draw = emission.draw
@@ -223,7 +230,7 @@ def make_draw_parameters(emission):
     return draw_parameters
 
 # %% ../nbs/32_hmm_blocked.ipynb #30e837f3
-@lru_cache(maxsize=None)
+@cache
 def make_extend(emission):
     """The jitted `extend(rng, state, work, parent, prior)`: break sticks until every row's rest is below the smallest slice.
 
@@ -295,7 +302,7 @@ def _turn_and_sort(work):
             gap //= 3
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_blocked(emission):
     """The jitted `blocked(rng, state, work, parent, prior, data, marks, offsets, go_on)`: new states for all steps, of the beam if the workspace has slices.
 
@@ -341,7 +348,7 @@ def resample_weak_limit_weights(rng, state, prior):
     resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
 
 
-@lru_cache(maxsize=None)
+@cache
 def make_blocked_sweep(emission):
     """The jitted whole sweep `(rng, state, work, label, parent, prior, hyper, data, marks, offsets, go_on)` without groups; returns as `make_blocked`'s.
 

@@ -12,11 +12,20 @@ import numpy as np
 
 from .checks import check_positive
 from .dp import resample_concentration
-from .hmm import (
-    ask_oracle, expand_capacity, HMMState, log_transitions, make_direct, make_recount,
-    new_direct_workspace, ParentWeights, resample_rows, Sequences)
+from hdp_nb.hmm import (
+    HMMState,
+    ParentWeights,
+    Sequences,
+    ask_oracle,
+    expand_capacity,
+    log_transitions,
+    make_direct,
+    make_recount,
+    new_direct_workspace,
+    resample_rows,
+)
 from .hmm_blocked import make_blocked
-from .hmm_sampler import grow_workspace, HMMSampler
+from .hmm_sampler import HMMSampler, grow_workspace
 from .priors import as_prior, is_free
 from .special import antoniak, sample_dirichlet
 from .tree import count_upward

@@ -9,7 +9,7 @@ __all__ = ['round_up_capacity', 'predictive_rows', 'sampled_rows', 'make_forward
 
 # %% ../nbs/34_hmm_predict.ipynb #9defe290
 import math
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +64,7 @@ def sampled_rows(rng, sample, n_new=30):
     return a[-1], a[:-1]
 
 # %% ../nbs/34_hmm_predict.ipynb #b9bbb535
-@lru_cache(maxsize=None)
+@cache
 def make_forward(emission):
     """The jitted `forward(prior, stats, n_states, p0, p, data, marks, offsets, out)`: log p of every sequence into `out`.
 
@@ -208,7 +208,7 @@ def viterbi(log_p0, log_pt, log_f, offsets, z, back):
             best = back[t, best] if t > first else 0
 
 # %% ../nbs/34_hmm_predict.ipynb #e7207ffd
-@lru_cache(maxsize=None)
+@cache
 def make_fit(emission):
     "The jitted `fit(prior, stats, n_states, data, marks, f)`: f[t, k] = likelihood of step t in state k, 1 where it is missing, scaled; returns the log of the factors."
     weigh = emission.weigh

@@ -15,9 +15,19 @@ from .chain import with_attributes
 from .checks import check_int, check_positive, check_rows
 from .corpus import Corpus
 from .emissions import hmm_emission, symbols
-from .hmm import (
-    expand_capacity, HMMPrior, HMMState, log_transitions, make_direct_sweep, make_log_emissions,
-    make_recount, mark_steps, new_direct_workspace, no_parent, Sequences)
+from hdp_nb.hmm import (
+    HMMPrior,
+    HMMState,
+    Sequences,
+    expand_capacity,
+    log_transitions,
+    make_direct_sweep,
+    make_log_emissions,
+    make_recount,
+    mark_steps,
+    new_direct_workspace,
+    no_parent,
+)
 from .hmm_blocked import make_blocked_sweep, new_blocked_workspace
 from .priors import as_prior
 

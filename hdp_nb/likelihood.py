@@ -9,8 +9,9 @@ __all__ = ['categorical', 'multinomial', 'poisson', 'Likelihood', 'grow_stats', 
 
 # %% ../nbs/06_likelihood.ipynb #76f17fef
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import literal_unroll, njit

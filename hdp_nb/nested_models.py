@@ -7,8 +7,9 @@ __all__ = ['HNHDP', 'NestedDP']
 
 # %% ../nbs/43_nested_models.ipynb #867106b8
 import math
+from collections.abc import Iterable, Iterator
 from inspect import signature
-from typing import Any, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .dp import point_partition
 from .mixtures import MAX_COMPARED
 from .model import SampledModel
-from .nested_predict import log_in_clusters, memberships, nested_predictive, topic_proportions
+from .nested_sampler import log_in_clusters, memberships, nested_predictive, topic_proportions
 from .nested_sampler import NestedCounts, NestedSampler
 from .topic_models import BaseTopicModel
 

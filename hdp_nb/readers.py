@@ -24,8 +24,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from .checks import check_count, MAX_INT32, plural
-from .corpus import (
-    append_counts, check_vocab, Corpus, CORPUS_FORMAT, CORPUS_VERSION, finish_tokens, vocab_path)
+from hdp_nb.corpus import (
+    append_counts,
+    check_vocab,
+    Corpus,
+    CORPUS_FORMAT,
+    CORPUS_VERSION,
+    finish_tokens,
+    vocab_path,
+)
 from .files import open_lines, reading
 
 # %% ../nbs/03_readers.ipynb #01f05220

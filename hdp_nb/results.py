@@ -263,6 +263,7 @@ def describe_sweeps(summary):
         + (f" of {summary['settings']['n_iter']:,}, interrupted" if summary["interrupted"] else "")
     )
 
+
 def describe_held_out(summary):
     "The score, or why there is none."
     if summary["held_out"]:

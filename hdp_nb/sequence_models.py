@@ -15,10 +15,20 @@ from .checks import as_rng, check_int, check_positive
 from .emissions import hmm_emission
 from .families import find_likelihood
 from .hmm_groups import GroupedHMMSampler, in_group
-from .hmm_predict import (
-    decode, log_predictive, mean_emissions, mean_transitions, sample_sequence)
-from .hmm_sampler import (
-    check_groups, check_sequences, HMMSampler, StateCounts, take_sequences)
+from hdp_nb.hmm_predict import (
+    decode,
+    log_predictive,
+    mean_emissions,
+    mean_transitions,
+    sample_sequence,
+)
+from hdp_nb.hmm_sampler import (
+    HMMSampler,
+    StateCounts,
+    check_groups,
+    check_sequences,
+    take_sequences,
+)
 from .mixtures import hyperparameters
 from .model import SampledModel
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from .checks import check_count
-from .corpus import as_corpus, check_vocab, Corpus, smallest_ints
+from .corpus import Corpus, as_corpus, check_vocab, smallest_ints
 from .files import load_npz, save_npz
 from .parallel import cut_up
 from .readers import load_corpus

@@ -7,8 +7,9 @@ __all__ = ['TopicModel', 'BaseTopicModel', 'with_moves', 'HDP', 'LDA', 'TreeHDP'
 
 # %% ../nbs/41_topic_models.ipynb #19208707
 import math
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Any, Iterable, Iterator, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -16,14 +17,14 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import as_rng, check_int, check_table
-from .corpus import as_corpus, Corpus
+from .corpus import Corpus, as_corpus
 from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
 from .lda import LDASampler
 from .model import SampledModel, SavedModel
 from .split_merge import HDPSplitMerge, SplitMergeState
-from .topics import fold_in, predictive_topics, token_probabilities, TopicCounts
-from .tree import find_nodes, TreeSampler
+from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
+from .tree import TreeSampler, find_nodes
 
 # %% ../nbs/41_topic_models.ipynb #19c7a502
 @runtime_checkable

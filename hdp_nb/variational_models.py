@@ -8,7 +8,8 @@ __all__ = ['ONLINE_TRACE', 'VariationalHDP', 'OnlineHDP']
 # %% ../nbs/44_variational_models.ipynb #c9d33ff6
 import json
 import math
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,12 +17,19 @@ from tqdm import tqdm
 
 from .chain import rng_from_dict, rng_to_dict
 from .checks import as_rng, check_int, check_number, check_positive
-from .e_step import (
-    distinct_words, doc_topics, first_state, fit_batch, infer, predict_tokens, take,
-    VariationalState)
-from .online import first_online_state, OnlineOptions, OnlineState, settling
+from hdp_nb.e_step import (
+    VariationalState,
+    distinct_words,
+    doc_topics,
+    first_state,
+    fit_batch,
+    infer,
+    predict_tokens,
+    take,
+)
+from .online import OnlineOptions, OnlineState, first_online_state, settling
 from .online_moves import ONLINE_MOVES, online_step
-from .priors import as_prior, LOG_NORMAL
+from .priors import LOG_NORMAL, as_prior
 from .topic_models import BaseTopicModel
 
 # %% ../nbs/44_variational_models.ipynb #320caebb

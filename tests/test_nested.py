@@ -21,7 +21,7 @@ from hdp_nb.dp import resample_concentration
 from hdp_nb.evaluate import document_completion, left_to_right
 from hdp_nb.nested import BOTH, GLOBAL, LOCAL, NestedState, _draw_topics
 from hdp_nb.nested_models import HNHDP, NestedDP
-from hdp_nb.nested_predict import log_in_clusters, memberships, nested_predictive, topic_proportions
+from hdp_nb.nested_sampler import log_in_clusters, memberships, nested_predictive, topic_proportions
 from hdp_nb.nested_sampler import (
     NestedSampler,
     _log_rest,

@@ -196,7 +196,7 @@ def test_gallery(tab, site):
 
 def test_a_picture_that_had_to_shrink_can_be_enlarged(tab, site):
     tab.set_viewport_size({"width": 390, "height": 844})
-    tab.goto((site / "19_split_merge.html").as_uri())
+    tab.goto((site / "20_split_merge.html").as_uri())
     picture = tab.locator(".picture img").last
     narrow = picture.bounding_box()["width"]
     assert narrow < 390

@@ -28,7 +28,7 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     png = base64.b64encode(b"a picture").decode()
     cells = [
         new_markdown_cell(
-            "# Title\n\n[a](14_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"
+            "# Title\n\n[a](15_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"
         ),
         new_code_cell("#| hide\n1 + 1", outputs=[new_output("stream", text="2")]),
         new_code_cell("print('there')", outputs=[new_output("stream", text="there\n")]),
@@ -43,7 +43,7 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     assert files.pop("nbs/images/index-1.png") == b"a picture"
     assert (
         files.pop("README.md").decode().split("\n\n", 1)[1]
-        == "# Title\n\n[a](nbs/14_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
+        == "# Title\n\n[a](nbs/15_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
         "```python\nprint('there')\n```\n\n```\nthere\n```\n\n![Bars](nbs/images/index-1.png)\n"
     )
     assert not files

@@ -124,7 +124,7 @@ PLAYED = [
     ("53_widgets", "play_sticks()"),
     ("53_widgets", "play_seating()"),
     ("53_widgets", "play_topics(sweeps)"),
-    ("19_split_merge", "widget"),
+    ("20_split_merge", "widget"),
     ("31_hmm", "stepper"),
 ]
 

@@ -1,0 +1,105 @@
+"""Models that earlier versions saved: this version reads them, and they answer as they did."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from models.make import answer, attributes
+
+import hdp_nb
+
+HERE = Path(__file__).parent / "models"
+SAVED = {
+    path.parent / f"{name}.npz": want
+    for path in sorted(HERE.rglob("expected.json"))
+    for name, want in json.loads(path.read_text()).items()
+}
+every = pytest.mark.parametrize(
+    "path", SAVED, ids=lambda path: str(path.relative_to(HERE).with_suffix(""))
+)
+
+
+def same(found, want):
+    "Whether two results are the same; numbers up to what another processor's rounding may do."
+    if isinstance(want, dict):
+        return (
+            isinstance(found, dict)
+            and found.keys() >= want.keys()
+            and all(same(found[key], want[key]) for key in want)
+        )
+    if isinstance(want, str) or want is None:
+        return found == want
+    try:
+        a, b = np.array(found), np.array(want)
+    except ValueError:  # rows of different lengths
+        return found == want
+    if b.dtype.kind != "f":
+        return a.shape == b.shape and bool((a == b).all())
+    return (
+        a.shape == b.shape
+        and a.dtype.kind == "f"
+        and np.allclose(a, b, rtol=1e-6, atol=1e-12, equal_nan=True)
+    )
+
+
+def differences(model, want):
+    "Names of the attributes, and the questions, that do not give what they gave."
+    found = attributes(model)
+    odd = [
+        name
+        for name, value in want["attributes"].items()
+        if name not in found or not same(found[name], value)
+    ]
+    return odd + [
+        entry["question"][0]
+        for entry in want["answers"]
+        if not same(answer(model, *entry["question"]), entry["answer"])
+    ]
+
+
+@every
+def test_is_read_and_answers_as_before(path):
+    want, model = SAVED[path], hdp_nb.load_model(path)
+    assert type(model).__name__ == want["class"] and differences(model, want) == []
+
+
+@every
+def test_its_own_class_reads_it_and_saves_it_again(path, tmp_path):
+    want = SAVED[path]
+    model = getattr(hdp_nb, want["class"]).load(path)
+    model.save(tmp_path / "again.npz")
+    assert differences(hdp_nb.load_model(tmp_path / "again.npz"), want) == []
+
+
+def test_every_model_and_every_file_is_there():
+    public = {
+        name
+        for name in hdp_nb.__all__
+        if hasattr(getattr(hdp_nb, name), "save") and hasattr(getattr(hdp_nb, name), "fit")
+    }
+    assert {want["class"] for path, want in SAVED.items() if path.parent == HERE} == public
+    assert set(SAVED) == set(HERE.rglob("*.npz")) and all(
+        path.stat().st_size < 60_000 for path in SAVED
+    )
+
+
+@every
+def test_a_changed_number_is_seen(path):
+    "A control: no answer is such that another would do."
+    for (method, *_), value in (entry.values() for entry in SAVED[path]["answers"]):
+        value = value[0] if method == "sample" else value
+        a = np.array(value)
+        changed = (
+            a + 1 if a.dtype.kind == "i" else a * (1 + 1e-5) if a.dtype.kind == "f" else a[::-1]
+        )
+        assert same(value, value) and not same(changed.tolist(), value)
+
+
+def test_a_sample_that_got_lost_is_seen():
+    "A control: scores depend on everything that was kept."
+    [path] = (path for path in SAVED if path == HERE / "hdp.npz")
+    model = hdp_nb.load_model(path)
+    model.samples_ = model.samples_[model.best_ :]
+    model.best_ = 0
+    assert "score" in differences(model, SAVED[path])
