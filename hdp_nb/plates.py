@@ -66,9 +66,7 @@ def _read_grid(grid: Any) -> dict[str, tuple[int, int]]:
         raise ValueError(f"grid: takes a string, or a list of strings, got {grid!r}")
     table = [row.split() for row in rows if row.strip()]
     if len(lengths := {len(row) for row in table}) > 1:
-        raise ValueError(
-            f"grid: takes rows of one length, got rows of {sorted(lengths)} names or dots"
-        )
+        raise ValueError(f"grid: takes rows of one length, got rows of {sorted(lengths)} names")
     places: dict[str, tuple[int, int]] = {}
     for r, row in enumerate(table):
         for c, name in enumerate(row):
