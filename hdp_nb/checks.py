@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['MAX_INT32', 'as_rng', 'check_number', 'check_positive', 'check_int', 'check_count', 'plural', 'int_array',
-           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix']
+           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab', 'check_groups']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
 import numbers
 import operator
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,10 +40,11 @@ def as_rng(
     ValueError
         If `random_state` is none of these.
     """
+    seed: Any = random_state
     if isinstance(random_state, np.random.RandomState):
-        random_state = random_state.randint(0, 2**32, 4, np.uint32)
+        seed = random_state.randint(0, 2**32, 4, np.uint32)
     try:
-        return np.random.default_rng(random_state)
+        return np.random.default_rng(seed)
     except (TypeError, ValueError) as e:
         raise ValueError(
             f"random_state must be None, a non-negative int or a Generator, got {random_state!r}"
@@ -266,16 +268,13 @@ def check_rows(X: Any, takes: str, hint: str = "") -> None:
         or getattr(X, "dtype", None) == np.dtype(object)
         and X.ndim == 1
     ):
-        lengths = {
-            len(row) if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 else None
-            for row in X
-        }
-        if len(lengths) > 1:
-            got = (
-                "rows beside single values"
-                if None in lengths
-                else f"rows of {min(lengths)} to {max(lengths)} values"
-            )
+        is_row = [isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 for row in X]
+        lengths = {len(row) for row, yes in zip(X, is_row) if yes}
+        mixed = 0 < sum(is_row) < len(is_row)
+        if mixed or len(lengths) > 1:
+            got = f"rows of {min(lengths)} to {max(lengths)} values"
+            if mixed:
+                got = "rows beside single values"
             raise ValueError(f"X must be {takes}, got {got}{hint}")
 
 
@@ -357,3 +356,84 @@ def check_count_matrix(X: Any) -> "sp.csr_array":
             f"X must hold at most {MAX_INT32:,} tokens, got {X.data.sum(dtype=float):,.0f}"
         )
     return sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
+
+# %% ../nbs/00_checks.ipynb #9a829412
+def check_vocab(vocab: Iterable[str]) -> list[str]:
+    """Check a vocabulary.
+
+    Parameters
+    ----------
+    vocab : list or array of str
+        Distinct words in the order of their ids.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ValueError
+        If it is no list, holds anything but strings, or holds a word twice.
+    """
+    if isinstance(vocab, (str, bytes, Mapping)) or not hasattr(vocab, "__iter__"):
+        raise ValueError(
+            f"vocab must be a list of words in the order of their ids, got {type(vocab).__name__}"
+        )
+    words = vocab.tolist() if isinstance(vocab, np.ndarray) else list(vocab)
+    for word in words:
+        if not isinstance(word, str):
+            raise ValueError(f"vocab must hold strings, got {word!r}")
+    if len(set(words)) < len(words):
+        twice = next(w for w, n in Counter(words).items() if n > 1)
+        raise ValueError(f"vocab must hold each word once, got {twice!r} more than once")
+    return words
+
+# %% ../nbs/00_checks.ipynb #ee6eedb9
+def check_groups(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.ndarray]:
+    """Check the labels of documents, level by level.
+
+    Parameters
+    ----------
+    groups : dict of str to sequence
+        For each level of nesting, one label per document: all strings, or all integers.
+    n_docs : int
+
+    Returns
+    -------
+    dict of str to array, shape (n_docs,)
+        Arrays of str or of int.
+
+    Raises
+    ------
+    ValueError
+        If it is no such dictionary, or a level has another number of labels than `n_docs`.
+    """
+    if not isinstance(groups, Mapping):
+        raise ValueError(
+            "groups must map the name of a level to one label per document, got"
+            f" {type(groups).__name__}"
+        )
+    checked = {}
+    for level, labels in groups.items():
+        if not isinstance(level, str):
+            raise ValueError(f"groups must have strings for level names, got {level!r}")
+        if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+            raise ValueError(
+                f"groups[{level!r}] must hold one label per document, got {type(labels).__name__}"
+            )
+        labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        if len(labels) != n_docs:
+            raise ValueError(
+                f"groups[{level!r}] must hold one label per document: {n_docs} documents, got"
+                f" {len(labels)} labels"
+            )
+        if not (
+            all(isinstance(l, str) for l in labels)
+            or all(isinstance(l, numbers.Integral) for l in labels)
+        ):
+            odd = next((l for l in labels if not isinstance(l, str)), None)
+            raise ValueError(
+                f"groups[{level!r}] must hold strings or integers (not both), got {odd!r}"
+            )
+        checked[level] = np.array(labels, dtype=None if labels else str)
+    return checked
