@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['MAX_INT32', 'as_rng', 'check_number', 'check_positive', 'check_int', 'check_count', 'plural', 'int_array',
-           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab', 'check_groups']
+           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab', 'check_groups',
+           'check_vector', 'check_reals', 'check_counts']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
 import numbers
@@ -437,3 +438,93 @@ def check_groups(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.nd
             )
         checked[level] = np.array(labels, dtype=None if labels else str)
     return checked
+
+# %% ../nbs/00_checks.ipynb #64068822
+def check_vector(name: str, value: Any, size: int, positive: bool = True) -> np.ndarray:
+    """Check a hyperparameter that is one number for all dimensions, or one for each.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name, for the message.
+    value : float or array of float
+        What the caller passed.
+    size : int
+        Number of dimensions.
+    positive : bool
+        Whether every number must be above 0.
+
+    Returns
+    -------
+    float64 array, shape (size,)
+        A copy.
+
+    Raises
+    ------
+    ValueError
+        If it is neither one number nor `size` of them, or they are not finite, or not positive.
+    """
+    try:
+        out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (size,)))
+    except (ValueError, TypeError):
+        raise ValueError(f"{name} must be a number or {size} numbers, got {value!r}") from None
+    if not np.isfinite(out).all() or (positive and not (out > 0).all()):
+        raise ValueError(
+            f"{name} must be finite{' and positive' if positive else ''}, got {value!r}"
+        )
+    return out
+
+# %% ../nbs/00_checks.ipynb #35516058
+def check_reals(X: Any) -> np.ndarray:
+    """Check data that are real numbers.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or list
+        Observations.
+
+    Returns
+    -------
+    float64 array, shape of `X`
+        Dense.
+
+    Raises
+    ------
+    ValueError
+        If `X` is empty, or holds anything but finite numbers.
+    """
+    try:
+        out = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+    except (ValueError, TypeError):
+        raise ValueError(f"X must be an array of numbers, got {type(X).__name__}") from None
+    if out.ndim == 0 or out.size == 0:
+        raise ValueError(f"X must have at least one row and column, got shape {out.shape}")
+    if not np.isfinite(out).all():
+        raise ValueError("X must be finite, got NaN or infinity")
+    return out
+
+
+def check_counts(X: Any) -> np.ndarray:
+    """Check data that are counts or symbols, 0, 1, 2, ...
+
+    Parameters
+    ----------
+    X : array, sparse matrix or list
+        Observations.
+
+    Returns
+    -------
+    int64 array, shape of `X`
+        Dense.
+
+    Raises
+    ------
+    ValueError
+        If `X` is empty, or holds anything but whole numbers of at least 0.
+    """
+    out = check_reals(X)
+    if out.min() < 0:
+        raise ValueError(f"X must not be negative, got {out.min():g}")
+    if (out != np.floor(out)).any():
+        raise ValueError(f"X must be whole numbers, got {out[out != np.floor(out)][0]:g}")
+    return out.astype(np.int64)
