@@ -120,7 +120,7 @@ def test_found_from_anywhere(tmp_path, layout):
         data, there, ignore=lambda folder, names: [n for n in names if not n.startswith("alice")]
     )
     code = (
-        "from hdp_nb.corpus import load_corpus, _bundled_path; print(_bundled_path('alice'));"
+        "from hdp_nb.readers import load_corpus, _bundled_path; print(_bundled_path('alice'));"
         " assert load_corpus('alice').n_words == 27"
     )
     out = subprocess.run(
