@@ -5,61 +5,100 @@
 # %% auto #0
 __all__ = ['LEAST_WEIGHT', 'DirectState', 'find_pool', 'assign_tokens', 'draw_tables', 'count_tables', 'draw_beta',
            'sweep_direct', 'WordTopics', 'list_topics', 'write_counts', 'assign_sparsely', 'sweep_sparsely',
-           'log_topics', 'log_weights', 'HybridState', 'seat_tables', 'sweep_hybrid', 'subset_topics', 'give_weights',
-           'give_tables', 'DirectSampler', 'HybridSampler', 'log_concentration', 'slice_concentration']
+           'log_topics', 'log_weights', 'HybridState', 'seat_tables', 'sweep_hybrid', 'convert_state', 'add_weights',
+           'add_tables', 'DirectSampler', 'HybridSampler', 'log_concentration', 'slice_concentration']
 
 # %% ../nbs/17_direct.ipynb #5261148b
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from hdp_nb.franchise import (
-    find_table,
+    FranchisePrior,
     FranchiseSampler,
     FranchiseState,
-    number_dishes,
+    TopicWorkspace,
+    empty_franchise,
+    find_table,
+    renumber_dishes,
     resample_hyperparameters,
     serve_tables,
-    unseated,
 )
+from .priors import FIXED, GAMMA, ConcentrationPrior, conjugate_part, log_density
 from .special import antoniak, log_rising
 from hdp_nb.topics import (
     document_alpha,
     last_possible,
     log_likelihood,
-    number_topics,
+    renumber_topics,
     resize_capacity,
 )
 from .vector_kernels import find, weigh
 
 # %% ../nbs/17_direct.ipynb #2a013a6e
 class DirectState(NamedTuple):
-    "Topics of the tokens, weights of the topics. Between sweeps topics are 0..K-1, and `beta[K]` is the weight of all others."
+    """State of direct assignment: topics of the tokens, weights of the topics.
 
-    z: np.ndarray  # (N,) topic of each token; -1: none yet
-    n_tables: np.ndarray  # (J,) tables of each document, as last drawn
-    n_vk: np.ndarray  # (V, capacity) tokens of each word in each topic
-    n_k: np.ndarray  # (capacity,) tokens of each topic
-    m_k: np.ndarray  # (capacity,) tables of each topic, as last drawn
-    beta: np.ndarray  # (capacity,) weights; they add up to 1
-    K: np.ndarray  # () topics in use
-    alpha: np.ndarray  # () concentration of the documents' DPs, or (J,) of each
-    gamma: np.ndarray  # () concentration of the top DP
-    eta: np.ndarray  # () Dirichlet parameter of the topics
+    Attributes
+    ----------
+    z : int array, shape (N,)
+        Topic of each token; -1: none yet.
+    n_tables : int array, shape (J,)
+        Tables of each document, as last drawn.
+    n_vk : int array, shape (V, capacity)
+        Tokens of each word in each topic.
+    n_k, m_k : int arrays, shape (capacity,)
+        Tokens of each topic, and its tables, as last drawn.
+    beta : float array, shape (capacity,)
+        Weights of the topics; between sweeps beta[K] is that of all topics without tokens. They
+        sum to 1.
+    K : int array, shape ()
+        Topics in use; between sweeps they are 0..K-1.
+    alpha : float array, shape () or (J,)
+        Concentration of the documents' DPs: one for all, or one for each.
+    gamma : float array, shape ()
+        Concentration of the top DP.
+    eta : float array, shape ()
+        Dirichlet parameter of the topics.
+    """
 
-    def seated(self, rng, offsets):
-        "A FranchiseState with the same topics: tokens are seated at tables by (44) and (45)."
-        return subset_topics(FranchiseState, give_tables(rng, self, offsets))
+    z: np.ndarray
+    n_tables: np.ndarray
+    n_vk: np.ndarray
+    n_k: np.ndarray
+    m_k: np.ndarray
+    beta: np.ndarray
+    K: np.ndarray
+    alpha: np.ndarray
+    gamma: np.ndarray
+    eta: np.ndarray
+
+    def seated(self, rng: np.random.Generator, offsets: np.ndarray) -> FranchiseState:
+        "Draw tables given topics and weights, by (44) and (45), and return the franchise's state."
+        return convert_state(FranchiseState, add_tables(rng, self, offsets))
 
 # %% ../nbs/17_direct.ipynb #d8ae21d0
-LEAST_WEIGHT = 1e-300  # a weight that rounds to 0 would never be chosen again
+LEAST_WEIGHT = 1e-300  # a weight that rounds to 0 could never be drawn again
 
 
 @njit(nogil=True)
-def find_pool(n_k, beta):
-    "The empty slot that holds beta_u, and another empty one; -1 where there is none."
+def find_pool(n_k: np.ndarray, beta: np.ndarray) -> tuple[int, int]:
+    """Find the empty slot that holds the weight of all topics without tokens, and another one.
+
+    Parameters
+    ----------
+    n_k : int array, shape (capacity,)
+        Tokens of each topic.
+    beta : float array, shape (capacity,)
+        Their weights.
+
+    Returns
+    -------
+    pool, spare : int
+        -1 where there is none.
+    """
     pool = spare = -1
     for k in range(n_k.shape[0]):
         if n_k[k] == 0:
@@ -71,16 +110,48 @@ def find_pool(n_k, beta):
 
 # %% ../nbs/17_direct.ipynb #7da15059
 @njit(nogil=True)
-def assign_tokens(rng, state, scratch, x, first, end, j, start, finite):
-    "(37') for document j's tokens from token `start` on; returns where it stopped. Leaves the document's counts in `scratch.label`, for its tables."
+def assign_tokens(
+    rng: np.random.Generator,
+    state: Any,
+    workspace: TopicWorkspace,
+    x: np.ndarray,
+    offsets: np.ndarray,
+    j: int,
+    start: int,
+    finite: bool,
+) -> int:
+    """Gibbs over the topics of one document's tokens given the global weights, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState or HybridState
+    workspace : TopicWorkspace
+        Its `label` holds the document's counts n_jk afterwards, for drawing its tables.
+    x : int array, shape (N,)
+        Word ids of all tokens.
+    offsets : int array, shape (J + 1,)
+        Where the documents begin in x.
+    j : int
+        The document.
+    start : int
+        Its first token to be visited, counted within the document.
+    finite : bool
+        Whether the number of topics is fixed: none is born, none dies.
+
+    Returns
+    -------
+    int
+        The document's tokens that are done: fewer than all where no slot was left for a new topic.
+
+    Notes
+    -----
+    Teh et al. (2006), equation 37, with the topics integrated out.
+    """
     z, n_vk, n_k, beta = state.z, state.n_vk, state.n_k, state.beta
-    share, total, coef, n_jk = scratch.mass, scratch.total, scratch.coef, scratch.label
-    alpha, gamma, eta, V_eta = (
-        document_alpha(state.alpha, j),
-        state.gamma[()],
-        state.eta[()],
-        n_vk.shape[0] * state.eta[()],
-    )
+    share, total, coef, n_jk = workspace.mass, workspace.total, workspace.coef, workspace.label
+    alpha, gamma, eta = document_alpha(state.alpha, j), state.gamma[()], state.eta[()]
+    first, end, V_eta = offsets[j], offsets[j + 1], n_vk.shape[0] * eta
     pool, spare = (-1, 0) if finite else find_pool(n_k, beta)
     n_jk[:] = 0
     for i in range(first, end):
@@ -89,10 +160,8 @@ def assign_tokens(rng, state, scratch, x, first, end, j, start, finite):
     for k in range(coef.shape[0]):
         share[k], total[k] = alpha * beta[k] + n_jk[k], n_k[k] + V_eta
         coef[k] = share[k] / total[k]
-    i = start
-    while (
-        i < end and spare >= 0
-    ):  # without a slot for the pool to move to, the driver makes room and calls again
+    i = first + start
+    while i < end and spare >= 0:  # with no slot left for the pool, the driver enlarges the arrays
         v, old = x[i], z[i]
         if old >= 0 and (total[old] >= V_eta + 1.5 or finite):
             s = (share[old] - 1.0) / (total[old] - 1.0)
@@ -100,7 +169,7 @@ def assign_tokens(rng, state, scratch, x, first, end, j, start, finite):
             d = own - coef[old] * (n_vk[v, old] + eta)
             everything, before = weigh(coef, n_vk, v, eta, old)
             u = rng.random() * (everything + d)
-            if (before <= u) & (u < before + own):  # it stays; `&`, for `and` would be two guesses
+            if (before <= u) & (u < before + own):  # it stays; `&`: `and` would branch twice
                 i += 1
                 continue
             k = find(coef, n_vk, v, eta, u, old, d)
@@ -140,12 +209,47 @@ def assign_tokens(rng, state, scratch, x, first, end, j, start, finite):
                     spare = q
     for k in range(coef.shape[0]):
         n_k[k] = int(total[k] - V_eta + 0.5)
-    return i
+    return i - first
 
 # %% ../nbs/17_direct.ipynb #71da307a
 @njit(nogil=True)
-def draw_tables(rng, z, n_jk, m_k, beta, alpha, first, end):
-    "(40) for the document of tokens first..end-1 with counts `n_jk` (capacity,), which are 0 afterwards: adds to `m_k`, returns the number of its tables."
+def draw_tables(
+    rng: np.random.Generator,
+    z: np.ndarray,
+    n_jk: np.ndarray,
+    m_k: np.ndarray,
+    beta: np.ndarray,
+    alpha: float,
+    first: int,
+    end: int,
+) -> int:
+    """Draw the numbers of tables of one document's topics, given its counts.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    z : int array, shape (N,)
+        Topic of every token.
+    n_jk : int or float array, shape (capacity,)
+        The document's tokens in each topic; 0 afterwards.
+    m_k : int array, shape (capacity,)
+        Tables of each topic; the document's are added.
+    beta : float array, shape (capacity,)
+        Weights of the topics.
+    alpha : float
+        The document's concentration.
+    first, end : int
+        The document's tokens are first, ..., end - 1.
+
+    Returns
+    -------
+    int
+        Number of the document's tables.
+
+    Notes
+    -----
+    Teh et al. (2006), equation 40.
+    """
     tables = 0
     for i in range(first, end):
         k = z[i]
@@ -158,8 +262,30 @@ def draw_tables(rng, z, n_jk, m_k, beta, alpha, first, end):
 
 
 @njit(nogil=True)
-def count_tables(rng, z, n_jk, m_k, beta, alpha, first, end):
-    "As `draw_tables`, counting first; `n_jk` is scratch."
+def count_tables(
+    rng: np.random.Generator,
+    z: np.ndarray,
+    n_jk: np.ndarray,
+    m_k: np.ndarray,
+    beta: np.ndarray,
+    alpha: float,
+    first: int,
+    end: int,
+) -> int:
+    """Count one document's tokens by topic and draw the numbers of its tables.
+
+    Parameters
+    ----------
+    rng, z, m_k, beta, alpha, first, end
+        As in `draw_tables`.
+    n_jk : int or float array, shape (capacity,)
+        Workspace; overwritten.
+
+    Returns
+    -------
+    int
+        Number of the document's tables.
+    """
     for i in range(first, end):
         n_jk[z[i]] = 0
     for i in range(first, end):
@@ -168,8 +294,27 @@ def count_tables(rng, z, n_jk, m_k, beta, alpha, first, end):
 
 
 @njit(nogil=True)
-def draw_beta(rng, beta, m_k, K, gamma):
-    "(41), in place: beta[K] is the pool's weight."
+def draw_beta(
+    rng: np.random.Generator, beta: np.ndarray, m_k: np.ndarray, K: int, gamma: float
+) -> None:
+    """Draw the global weights given the tables of all topics, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    beta : float array, shape (capacity,)
+        Overwritten: beta[:K] are the topics' weights, beta[K] that of all others, the rest 0.
+    m_k : int array, shape (capacity,)
+        Tables of each topic.
+    K : int
+        Topics in use.
+    gamma : float
+        Concentration of the top DP.
+
+    Notes
+    -----
+    Teh et al. (2006), equation 41.
+    """
     beta[:] = 0.0
     total = 0.0
     for k in range(K + 1):
@@ -180,69 +325,124 @@ def draw_beta(rng, beta, m_k, K, gamma):
 
 # %% ../nbs/17_direct.ipynb #a894ac9a
 @njit(nogil=True)
-def _end_sweep(rng, state, scratch, lengths, prior):
-    scratch.at[0] = 0
-    number_topics(state, scratch.label)
-    resample_hyperparameters(rng, state, prior, lengths, scratch.m)
-    draw_beta(
-        rng, state.beta, state.m_k, state.K[()], state.gamma[()]
-    )  # last: it must know the new gamma
+def _end_sweep(rng, state, workspace, lengths, prior):
+    "Renumber the topics, then draw hyperparameters and weights given the tables."
+    workspace.at[0] = 0
+    renumber_topics(state, workspace.label)
+    resample_hyperparameters(rng, state, prior, lengths, workspace.m)
+    # The weights come last: they must be drawn given the new gamma.
+    draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
 
 
 @njit(nogil=True)
-def sweep_direct(rng, state, scratch, x, offsets, lengths, prior):
-    "A whole sweep, or the rest of one: True when it is done, False when it needs a larger capacity."
-    at, m_k = scratch.at, state.m_k
+def sweep_direct(
+    rng: np.random.Generator,
+    state: DirectState,
+    workspace: TopicWorkspace,
+    x: np.ndarray,
+    offsets: np.ndarray,
+    lengths: np.ndarray,
+    prior: FranchisePrior,
+) -> bool:
+    """One sweep of direct assignment: tokens, tables, hyperparameters, weights, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState
+    workspace : TopicWorkspace
+        Its `at` says where a sweep that was interrupted goes on; all 0 begins a new one.
+    x : int array, shape (N,)
+        Word ids of all tokens.
+    offsets, lengths : int arrays, shape (J + 1,) and (J,)
+        Where the documents begin in x, and their numbers of tokens.
+    prior : FranchisePrior
+
+    Returns
+    -------
+    bool
+        True when the sweep is done, False when it needs a larger capacity to go on.
+
+    Notes
+    -----
+    Teh et al. (2006), sections 5.2 and 5.5, with the topics integrated out.
+    """
+    at, m_k = workspace.at, state.m_k
     if at[0] == 0:
         m_k[:] = 0
     for j in range(at[0], lengths.shape[0]):
         at[0] = j
-        first, end = offsets[j], offsets[j + 1]
-        at[2] = assign_tokens(rng, state, scratch, x, first, end, j, first + at[2], False) - first
+        at[2] = assign_tokens(rng, state, workspace, x, offsets, j, at[2], False)
         if at[2] < lengths[j]:
             return False
         at[2] = 0
+        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
         state.n_tables[j] = draw_tables(
-            rng, state.z, scratch.label, m_k, state.beta, document_alpha(state.alpha, j), first, end
+            rng, state.z, workspace.label, m_k, state.beta, alpha, first, end
         )
-    _end_sweep(rng, state, scratch, lengths, prior)
+    _end_sweep(rng, state, workspace, lengths, prior)
     return True
 
 # %% ../nbs/17_direct.ipynb #8af06929
 class WordTopics(NamedTuple):
-    "For every word the topics that it has: entries first[v] .. first[v] + used[v] - 1."
+    """For every word a list of the topics that it has, with counts.
 
-    first: np.ndarray  # (V,)
-    used: np.ndarray  # (V,) how many
-    topic: np.ndarray  # (N,)
-    count: np.ndarray  # (N,) tokens of the word in the topic
+    Attributes
+    ----------
+    first, used : int arrays, shape (V,)
+        The list of word v is entries first[v], ..., first[v] + used[v] - 1 of the other two.
+    topic, n : int arrays, shape (N,)
+        A topic, and the tokens of the word in it.
+    """
+
+    first: np.ndarray
+    used: np.ndarray
+    topic: np.ndarray
+    n: np.ndarray
 
 
 @njit(nogil=True)
-def list_topics(lists, x, z, n_vk):
-    "Fill the lists from the tokens that have a topic."
+def list_topics(lists: WordTopics, x: np.ndarray, z: np.ndarray, n_vk: np.ndarray) -> None:
+    """Fill the lists of all words' topics from the tokens that have a topic.
+
+    Parameters
+    ----------
+    lists : WordTopics
+        Overwritten.
+    x, z : int arrays, shape (N,)
+        Word and topic of every token; topic -1 is none.
+    n_vk : int array, shape (V, capacity)
+        Tokens of each word in each topic.
+    """
     lists.used[:] = 0
     for i in range(x.shape[0]):
         v, k = x[i], z[i]
         if k >= 0 and n_vk[v, k] > 0:
             e = lists.first[v] + lists.used[v]
-            lists.topic[e], lists.count[e] = k, n_vk[v, k]
+            lists.topic[e], lists.n[e] = k, n_vk[v, k]
             lists.used[v] += 1
             n_vk[v, k] = -n_vk[v, k]
     write_counts(lists, n_vk)
 
 
 @njit(nogil=True)
-def write_counts(lists, n_vk):
-    "The lists' counts into the table; what left a list has been set to 0 then."
+def write_counts(lists: WordTopics, n_vk: np.ndarray) -> None:
+    """Write the counts of the lists into the table of counts.
+
+    Parameters
+    ----------
+    lists : WordTopics
+    n_vk : int array, shape (V, capacity)
+        Entries that are in no list are left as they are.
+    """
     for v in range(lists.first.shape[0]):
         for e in range(lists.first[v], lists.first[v] + lists.used[v]):
-            n_vk[v, lists.topic[e]] = lists.count[e]
+            n_vk[v, lists.topic[e]] = lists.n[e]
 
 # %% ../nbs/17_direct.ipynb #c952de93
 @njit(nogil=True)
 def _find_topic(topic, first, n, k):
-    "Where in a list topic k is; n if it is not there. (Without a branch: the compiler makes vectors of it.)"
+    "Place of topic k in a list, or n. There is no branch, so that the compiler can vectorize it."
     e = n
     for q in range(n):
         e += (q - n) * int(topic[first + q] == k)
@@ -251,7 +451,7 @@ def _find_topic(topic, first, n, k):
 
 @njit(nogil=True)
 def _weigh_list(p, partial, coef, topic, count, first, n):
-    "The first sum of (D2''): weights to `p`, sums up to each block of 16 to `partial`."
+    "First sum of (D2''): weights go to `p`, running sums over blocks of 16 to `partial`."
     for q in range(n):
         p[q] = coef[topic[first + q]] * count[first + q]
     blocks, total = (n + 15) >> 4, 0.0
@@ -273,6 +473,7 @@ def _weigh_list(p, partial, coef, topic, count, first, n):
 
 @njit(nogil=True)
 def _find_in_list(p, partial, n, u):
+    "Entry at which the running sum of the weights of `_weigh_list` exceeds u."
     b = 0
     for c in range(((n + 15) >> 4) - 1):
         b += int(partial[c] <= u)
@@ -285,7 +486,7 @@ def _find_in_list(p, partial, n, u):
 
 @njit(nogil=True)
 def _find_in_blocks(coef, sums, u):
-    "Where the running total of `coef`, with `sums` over blocks of 16, passes u."
+    "Topic at which the running sum of `coef`, with `sums` over blocks of 16, exceeds u."
     b = 0
     while b < coef.shape[0] // 16 - 1 and u >= sums[b]:
         u -= sums[b]
@@ -299,7 +500,7 @@ def _find_in_blocks(coef, sums, u):
 
 @njit(nogil=True)
 def _change(coef, sums, k, c):
-    "A new coefficient; returns by how much it is larger than the old one."
+    "Set the coefficient of topic k to c; returns by how much it has grown."
     d = c - coef[k]
     coef[k] = c
     sums[k >> 4] += d
@@ -307,24 +508,40 @@ def _change(coef, sums, k, c):
 
 # %% ../nbs/17_direct.ipynb #52139212
 @njit(nogil=True)
-def assign_sparsely(rng, state, scratch, lists, x, first, end, j, start):
-    "As `assign_tokens`, by (D2''). Of the counts of words only the lists are kept, and `n_vk` for topics that a word loses."
+def assign_sparsely(
+    rng: np.random.Generator,
+    state: DirectState,
+    workspace: TopicWorkspace,
+    lists: WordTopics,
+    x: np.ndarray,
+    offsets: np.ndarray,
+    j: int,
+    start: int,
+) -> int:
+    """Gibbs over the topics of one document's tokens by lists of the words' topics, in place.
+
+    For very many topics; same distribution as `assign_tokens`, (D2'').
+
+    Parameters
+    ----------
+    rng, workspace, x, offsets, j, start
+        As in `assign_tokens`.
+    state : DirectState
+        Its n_vk is not kept up to date, except that it becomes 0 for a topic that a word loses.
+    lists : WordTopics
+
+    Returns
+    -------
+    int
+        The document's tokens that are done.
+    """
     z, n_vk, n_k, beta = state.z, state.n_vk, state.n_k, state.beta
     begin, used, topic, count = lists
-    share, total, coef, p, partial = (
-        scratch.mass,
-        scratch.total,
-        scratch.coef,
-        scratch.p,
-        scratch.partial,
-    )
-    sums = scratch.num  # of 16 coefficients each
-    alpha, gamma, eta, V = (
-        document_alpha(state.alpha, j),
-        state.gamma[()],
-        state.eta[()],
-        n_vk.shape[0],
-    )
+    share, total, coef = workspace.mass, workspace.total, workspace.coef
+    p, partial = workspace.p, workspace.partial
+    sums = workspace.num  # of 16 coefficients each
+    alpha, gamma, eta = document_alpha(state.alpha, j), state.gamma[()], state.eta[()]
+    first, end, V = offsets[j], offsets[j + 1], n_vk.shape[0]
     pool, spare = find_pool(n_k, beta)
     for k in range(coef.shape[0]):
         share[k], total[k] = alpha * beta[k], n_k[k] + V * eta
@@ -336,9 +553,9 @@ def assign_sparsely(rng, state, scratch, lists, x, first, end, j, start):
         coef[k] = share[k] / total[k]
         sums[k >> 4] += coef[k]
         rest += coef[k]
-    for i in range(start, end):
+    for i in range(first + start, end):
         if spare < 0:
-            return i
+            return i - first
         v, k = x[i], z[i]
         at = begin[v]
         if k >= 0:
@@ -381,37 +598,73 @@ def assign_sparsely(rng, state, scratch, lists, x, first, end, j, start):
             rest += _change(coef, sums, pool, share[pool] / total[pool])
             _, spare = find_pool(n_k, beta)
         rest += _change(coef, sums, k, share[k] / total[k])
-    return end
+    return end - first
 
 
 @njit(nogil=True)
-def sweep_sparsely(rng, state, scratch, x, offsets, lengths, prior, lists):
-    "As `sweep_direct`, by (D2'')."
-    at, m_k = scratch.at, state.m_k
+def sweep_sparsely(
+    rng: np.random.Generator,
+    state: DirectState,
+    workspace: TopicWorkspace,
+    x: np.ndarray,
+    offsets: np.ndarray,
+    lengths: np.ndarray,
+    prior: FranchisePrior,
+    lists: WordTopics,
+) -> bool:
+    """One sweep of direct assignment by lists of the words' topics, in place.
+
+    For very many topics; same distribution as `sweep_direct`, (D2'').
+
+    Parameters
+    ----------
+    rng, state, workspace, x, offsets, lengths, prior
+        As in `sweep_direct`.
+    lists : WordTopics
+        Overwritten.
+
+    Returns
+    -------
+    bool
+        True when the sweep is done, False when it needs a larger capacity to go on.
+    """
+    at, m_k = workspace.at, state.m_k
     if at[0] == 0:
         m_k[:] = 0
     list_topics(lists, x, state.z, state.n_vk)
     for j in range(at[0], lengths.shape[0]):
         at[0] = j
-        first, end = offsets[j], offsets[j + 1]
-        at[2] = assign_sparsely(rng, state, scratch, lists, x, first, end, j, first + at[2]) - first
+        at[2] = assign_sparsely(rng, state, workspace, lists, x, offsets, j, at[2])
         if at[2] < lengths[j]:
             break
         at[2] = 0
+        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
         state.n_tables[j] = count_tables(
-            rng, state.z, scratch.n_jk, m_k, state.beta, document_alpha(state.alpha, j), first, end
+            rng, state.z, workspace.n_jk, m_k, state.beta, alpha, first, end
         )
         at[0] = j + 1
     write_counts(lists, state.n_vk)
     if at[0] < lengths.shape[0]:
         return False
-    _end_sweep(rng, state, scratch, lengths, prior)
+    _end_sweep(rng, state, workspace, lengths, prior)
     return True
 
 # %% ../nbs/17_direct.ipynb #460d2b64
 @njit(nogil=True)
-def log_topics(state, offsets):
-    "log p(z | beta), (36)."
+def log_topics(state: Any, offsets: np.ndarray) -> float:
+    """Log probability of all tokens' topics given the weights, the proportions integrated out.
+
+    Parameters
+    ----------
+    state : DirectState or HybridState
+    offsets : int array, shape (J + 1,)
+        Where the documents begin.
+
+    Returns
+    -------
+    float
+        Natural logarithm of p(z | beta); Teh et al. (2006), equation 36.
+    """
     z, beta, n_jk, total = state.z, state.beta, np.zeros(state.n_k.size, np.int64), 0.0
     for j in range(offsets.shape[0] - 1):
         alpha = document_alpha(state.alpha, j)
@@ -427,8 +680,22 @@ def log_topics(state, offsets):
 
 
 @njit(nogil=True)
-def log_weights(beta, K, gamma):
-    "Log density of the weights of K topics and of the pool, as L goes to infinity."
+def log_weights(beta: np.ndarray, K: int, gamma: float) -> float:
+    """Log density of the weights of K topics and of all others together, as L goes to infinity.
+
+    Parameters
+    ----------
+    beta : float array, shape (capacity,)
+        beta[K] is the weight of all others.
+    K : int
+    gamma : float
+        Concentration of the top DP.
+
+    Returns
+    -------
+    float
+        Natural logarithm, up to the constant that the limit cancels.
+    """
     total = K * math.log(gamma) + (gamma - 1.0) * math.log(beta[K])
     for k in range(K):
         total -= math.log(beta[k])
@@ -436,30 +703,54 @@ def log_weights(beta, K, gamma):
 
 # %% ../nbs/17_direct.ipynb #bb81c49c
 class HybridState(NamedTuple):
-    "A seating of the franchise, see FranchiseState, and the weights of DirectState."
+    """State of the hybrid sampler: a seating of the franchise and the weights of the topics.
 
-    t: np.ndarray  # (N,)
-    z: np.ndarray  # (N,)
-    n_jt: np.ndarray  # (N,)
-    k_jt: np.ndarray  # (N,)
-    n_tables: np.ndarray  # (J,)
-    n_vk: np.ndarray  # (V, capacity)
-    n_k: np.ndarray  # (capacity,)
-    m_k: np.ndarray  # (capacity,)
-    beta: np.ndarray  # (capacity,)
-    K: np.ndarray  # ()
-    alpha: np.ndarray  # () or (J,)
-    gamma: np.ndarray  # ()
-    eta: np.ndarray  # ()
+    Attributes
+    ----------
+    t, z, n_jt, k_jt, n_tables, n_vk, n_k, m_k, K, alpha, gamma, eta : arrays
+        As in `hdp_nb.franchise.FranchiseState`.
+    beta : float array, shape (capacity,)
+        As in `DirectState`.
+    """
 
-    def seated(self, rng, offsets):
-        "The FranchiseState in it."
-        return subset_topics(FranchiseState, self)
+    t: np.ndarray
+    z: np.ndarray
+    n_jt: np.ndarray
+    k_jt: np.ndarray
+    n_tables: np.ndarray
+    n_vk: np.ndarray
+    n_k: np.ndarray
+    m_k: np.ndarray
+    beta: np.ndarray
+    K: np.ndarray
+    alpha: np.ndarray
+    gamma: np.ndarray
+    eta: np.ndarray
+
+    def seated(self, rng: np.random.Generator, offsets: np.ndarray) -> FranchiseState:
+        "Return a copy without the weights; no random number is drawn."
+        return convert_state(FranchiseState, self)
 
 # %% ../nbs/17_direct.ipynb #9c035772
 @njit(nogil=True)
-def seat_tables(rng, state, n_jk, offsets):
-    "Draw all tables given topics and weights, by (44) and (45); `n_jk` (capacity,) is scratch."
+def seat_tables(
+    rng: np.random.Generator, state: HybridState, n_jk: np.ndarray, offsets: np.ndarray
+) -> None:
+    """Draw the tables of all tokens given their topics and the weights, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : HybridState
+    n_jk : float array, shape (capacity,)
+        Workspace; overwritten.
+    offsets : int array, shape (J + 1,)
+        Where the documents begin.
+
+    Notes
+    -----
+    Teh et al. (2006), equations 44 and 45.
+    """
     t, z, n_jt, k_jt, m_k, beta = state.t, state.z, state.n_jt, state.k_jt, state.m_k, state.beta
     m_k[:] = 0
     for j in range(offsets.shape[0] - 1):
@@ -484,48 +775,95 @@ def seat_tables(rng, state, n_jk, offsets):
 
 # %% ../nbs/17_direct.ipynb #6dd38d60
 @njit(nogil=True)
-def sweep_hybrid(rng, state, scratch, x, offsets, lengths, prior):
-    "A whole sweep, or the rest of one: True when it is done, False when it needs a larger capacity."
-    at, J = scratch.at, lengths.shape[0]
+def sweep_hybrid(
+    rng: np.random.Generator,
+    state: HybridState,
+    workspace: TopicWorkspace,
+    x: np.ndarray,
+    offsets: np.ndarray,
+    lengths: np.ndarray,
+    prior: FranchisePrior,
+) -> bool:
+    """One sweep of the hybrid: direct assignment of tokens, new tables, dishes of tables, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : HybridState
+    workspace : TopicWorkspace
+        Its `at` says where a sweep that was interrupted goes on; all 0 begins a new one.
+    x : int array, shape (N,)
+        Word ids of all tokens.
+    offsets, lengths : int arrays, shape (J + 1,) and (J,)
+        Where the documents begin in x, and their numbers of tokens.
+    prior : FranchisePrior
+
+    Returns
+    -------
+    bool
+        True when the sweep is done, False when it needs a larger capacity to go on.
+
+    Notes
+    -----
+    Teh et al. (2006), last paragraph of section 5.4.
+    """
+    at, J = workspace.at, lengths.shape[0]
     if at[1] == 0:
         for j in range(at[0], J):
             at[0] = j
-            at[2] = (
-                assign_tokens(
-                    rng, state, scratch, x, offsets[j], offsets[j + 1], j, offsets[j] + at[2], False
-                )
-                - offsets[j]
-            )
+            at[2] = assign_tokens(rng, state, workspace, x, offsets, j, at[2], False)
             if at[2] < lengths[j]:
                 return False
             at[2] = 0
-        seat_tables(rng, state, scratch.n_jk, offsets)
+        seat_tables(rng, state, workspace.n_jk, offsets)
         at[0], at[1] = 0, 1
     for j in range(at[0], J):
         at[0] = j
-        at[2] = serve_tables(
-            rng, state, scratch, x, offsets[j], offsets[j + 1], j, at[2], state.eta[()]
-        )
+        at[2] = serve_tables(rng, state, workspace, x, offsets, j, at[2])
         if at[2] < state.n_tables[j]:
             return False
         at[2] = 0
     at[0] = J
-    number_dishes(state, scratch.label, offsets)
+    renumber_dishes(state, workspace.label, offsets)
     if state.K[()] == state.beta.shape[0]:  # no slot for the pool
         return False
-    resample_hyperparameters(rng, state, prior, lengths, scratch.m)
+    resample_hyperparameters(rng, state, prior, lengths, workspace.m)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
     at[0] = at[1] = 0
     return True
 
 # %% ../nbs/17_direct.ipynb #86b07441
-def subset_topics(kind, state):
-    "A copy of those arrays of `state` that a state of this kind has."
+def convert_state(kind: Any, state: Any) -> Any:
+    """Copy a state into another sampler's type of state, leaving out what that does not have.
+
+    Parameters
+    ----------
+    kind : type
+        FranchiseState, DirectState or HybridState.
+    state : NamedTuple
+        Has all fields of `kind`.
+
+    Returns
+    -------
+    kind
+        Its arrays are copies.
+    """
     return kind(**{name: getattr(state, name).copy() for name in kind._fields})
 
 
-def give_weights(rng, state):
-    "The same state, or a HybridState for a FranchiseState: with beta. There is room for the pool."
+def add_weights(rng: np.random.Generator, state: Any) -> Any:
+    """Draw global weights for a state that has none, (41).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : FranchiseState, DirectState or HybridState
+
+    Returns
+    -------
+    DirectState or HybridState
+        `state` itself if it has weights; otherwise a HybridState, with a slot for the pool.
+    """
     if hasattr(state, "beta"):
         return state
     state = HybridState(beta=np.zeros(state.m_k.size), **state._asdict())
@@ -535,8 +873,21 @@ def give_weights(rng, state):
     return state
 
 
-def give_tables(rng, state, offsets):
-    "The same state, or a HybridState for a DirectState: with tables."
+def add_tables(rng: np.random.Generator, state: Any, offsets: np.ndarray) -> Any:
+    """Draw tables for a state that has none, by (44) and (45).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : FranchiseState, DirectState or HybridState
+    offsets : int array, shape (J + 1,)
+        Where the documents begin.
+
+    Returns
+    -------
+    FranchiseState or HybridState
+        `state` itself if it has tables; otherwise a HybridState with copies of its arrays.
+    """
     if hasattr(state, "t"):
         return state
     tables = {name: np.zeros(state.z.size, np.int32) for name in ("t", "n_jt", "k_jt")}
@@ -546,24 +897,27 @@ def give_tables(rng, state, offsets):
 
 # %% ../nbs/17_direct.ipynb #ed75c459
 class DirectSampler(FranchiseSampler):
-    """Direct assignment, for `hdp_nb.chain.run_chain`: Teh et al. (2006), section 5.2 with topics integrated out.
+    """Gibbs sampling of topics given global weights (direct assignment), for `run_chain`.
 
-    Parameters are those of `FranchiseSampler`; `init` may be a state of any of the three samplers.
+    Teh et al. (2006), section 5.2 with topics integrated out; concentrations by section 5.5.
+    Parameters are those of `hdp_nb.franchise.FranchiseSampler`; `init` may be a state of any of the
+    three samplers.
     """
 
-    _kernel, _state = staticmethod(sweep_direct), DirectState
+    _kernel: Any = staticmethod(sweep_direct)
+    _state: Any = DirectState
     _many = 1000  # topics from which on lists are faster than rows
 
-    def init(self, rng):
-        "The first state."
+    def init(self, rng: np.random.Generator) -> Any:
+        "Draw the first state of a chain."
         if isinstance(self.begin, str):
-            state = give_weights(rng, unseated(self.corpus, *self._hyperparameters()))
+            state = add_weights(rng, empty_franchise(self.corpus, *self._hyperparameters()))
             state.z[:] = -1
-            state = self._drive(sweep_direct, rng, subset_topics(DirectState, state))
+            state = self._drive(sweep_direct, rng, convert_state(DirectState, state))
         else:
             state = self._held(self.begin) if isinstance(self.begin, tuple) else super().init(rng)
-        return subset_topics(
-            self._state, give_tables(rng, give_weights(rng, state), self.corpus.offsets)
+        return convert_state(
+            self._state, add_tables(rng, add_weights(rng, state), self.corpus.offsets)
         )
 
     def _sweep(self, rng, state):
@@ -579,8 +933,8 @@ class DirectSampler(FranchiseSampler):
             *np.empty((2, self.corpus.n_tokens), np.int32),
         )
 
-    def sweep(self, rng, state):
-        "One sweep over all tokens, their tables, the weights and the hyperparameters; (state, info for the trace)."
+    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
+        "Resample tokens, tables, weights and hyperparameters; return the state and the trace's row."
         state = self._sweep(rng, state)
         words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
         weights = log_weights(state.beta, state.K[()], state.gamma[()])
@@ -588,27 +942,59 @@ class DirectSampler(FranchiseSampler):
 
 
 class HybridSampler(DirectSampler):
-    """Direct assignment of tokens, then the franchise's move of whole tables: Teh et al. (2006), end of section 5.4.
+    """Gibbs sampling by direct assignment of tokens and new dishes for whole tables, for `run_chain`.
 
-    Parameters are those of `FranchiseSampler`; `init` may be a state of any of the three samplers.
+    Teh et al. (2006), end of section 5.4. Parameters are those of
+    `hdp_nb.franchise.FranchiseSampler`; `init` may be a state of any of the three samplers.
     """
 
-    _kernel, _state = staticmethod(sweep_hybrid), HybridState
+    _kernel = staticmethod(sweep_hybrid)
+    _state = HybridState
 
 # %% ../nbs/17_direct.ipynb #5b13bb8b
 @njit(nogil=True)
-def log_concentration(u, n, n_tables, shape, rate):
-    "Log density of u = log(concentration) under (47) and a Gamma(shape, rate) prior, up to a constant."
+def log_concentration(u: float, n: np.ndarray, n_tables: int, prior: ConcentrationPrior) -> float:
+    """Log density of the logarithm of a concentration given the tables of some groups.
+
+    Parameters
+    ----------
+    u : float
+        Natural logarithm of the concentration.
+    n : int64 array, shape (J,)
+        Customers of each group.
+    n_tables : int
+        Tables of all groups together.
+    prior : ConcentrationPrior
+        Of the concentration; not a fixed one.
+
+    Returns
+    -------
+    float
+        Natural logarithm, up to a constant; Teh et al. (2006), equation 47.
+    """
     conc = math.exp(u)
+    shape, rate = conjugate_part(prior)
     total = (shape + n_tables) * u - rate * conc
+    if prior.kind != GAMMA:
+        total += log_density(prior, conc)
     for n_j in n:
         total += math.lgamma(conc) - math.lgamma(conc + n_j)
     return total
 
 
 @njit(nogil=True)
-def slice_concentration(rng, conc, n, n_tables, shape, rate, width=1.0):
-    """One slice-sampling update (Neal 2003) of a concentration under (47): the alternative to `resample_concentration`, with the same arguments.
+def slice_concentration(
+    rng: np.random.Generator,
+    conc: float,
+    n: np.ndarray,
+    n_tables: int,
+    prior: ConcentrationPrior,
+    width: float = 1.0,
+) -> float:
+    """One slice-sampling update of a concentration given the tables of some groups.
+
+    Takes the arguments of `hdp_nb.dp.resample_concentration` and leaves the same distribution
+    invariant.
 
     Parameters
     ----------
@@ -619,26 +1005,33 @@ def slice_concentration(rng, conc, n, n_tables, shape, rate, width=1.0):
         Customers of each group.
     n_tables : int
         Tables of all groups together (at least one per group that has customers).
-    shape, rate : float
-        Of the gamma prior, both > 0.
+    prior : ConcentrationPrior
+        Of the concentration.
     width : float
         First guess at the width of a slice of log(conc).
 
     Returns
     -------
     float
+        The new value; `conc` itself where the prior is fixed.
+
+    Notes
+    -----
+    Neal (2003), for the density of Teh et al. (2006), equation 47.
     """
+    if prior.kind == FIXED:
+        return conc
     u = math.log(conc)
-    level = log_concentration(u, n, n_tables, shape, rate) - rng.standard_exponential()
+    level = log_concentration(u, n, n_tables, prior) - rng.standard_exponential()
     left = u - width * rng.random()
     right = left + width
-    while log_concentration(left, n, n_tables, shape, rate) > level:
+    while log_concentration(left, n, n_tables, prior) > level:
         left -= width
-    while log_concentration(right, n, n_tables, shape, rate) > level:
+    while log_concentration(right, n, n_tables, prior) > level:
         right += width
     while True:
         new = left + (right - left) * rng.random()
-        if log_concentration(new, n, n_tables, shape, rate) >= level:
+        if log_concentration(new, n, n_tables, prior) >= level:
             return math.exp(new)
         if new < u:
             left = new

@@ -8,8 +8,9 @@ __all__ = ['crp', 'log_eppf_compiled', 'log_eppf', 'resample_concentration', 'DP
 
 # %% ../nbs/13_dp.ipynb #226971f6
 import math
+from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -17,13 +18,13 @@ from scipy.special import logsumexp, xlogy
 
 from .chain import with_attributes
 from .checks import check_int, check_positive
-from .likelihood import grow_stats
-from .priors import as_prior, conjugate_part, is_free, resample_from
+from .likelihood import Likelihood, grow_stats
+from .priors import ConcentrationPrior, as_prior, conjugate_part, is_free, resample_from
 from .special import sample_log_categorical
 
 # %% ../nbs/13_dp.ipynb #e5b90406
-def crp(rng, n, alpha):
-    """Seat `n` customers by the Chinese restaurant process, Teh et al. (2006) eqs 8-9.
+def crp(rng: np.random.Generator, n: int, alpha: float) -> np.ndarray:
+    """Seat `n` customers by the Chinese restaurant process.
 
     Parameters
     ----------
@@ -37,6 +38,15 @@ def crp(rng, n, alpha):
     -------
     int64 array, shape (n,)
         The table of each customer; tables are numbered 0, 1, ... as they are opened.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not above 0.
+
+    Notes
+    -----
+    Teh et al. (2006), equations 8 and 9.
     """
     check_positive(alpha=alpha)
     table, n_tables = np.zeros(n, np.int64), 0
@@ -50,8 +60,8 @@ def crp(rng, n, alpha):
 
 # %% ../nbs/13_dp.ipynb #1569684f
 @njit(nogil=True)
-def log_eppf_compiled(n_k, alpha):
-    "`log_eppf` for kernels."
+def log_eppf_compiled(n_k: np.ndarray, alpha: float) -> float:
+    "Log probability of one partition, for compiled code: `log_eppf` without checks."
     n, total = 0, 0.0
     for size in n_k:
         if size > 0:
@@ -60,7 +70,7 @@ def log_eppf_compiled(n_k, alpha):
     return total + math.lgamma(alpha) - math.lgamma(alpha + n)
 
 
-def log_eppf(n_k, alpha):
+def log_eppf(n_k: ArrayLike, alpha: float) -> float:
     """Log probability of one partition under the Chinese restaurant process.
 
     Parameters
@@ -73,18 +83,25 @@ def log_eppf(n_k, alpha):
     Returns
     -------
     float
+        Natural logarithm.
+
+    Raises
+    ------
+    ValueError
+        If `alpha` is not above 0.
     """
     check_positive(alpha=alpha)
     return log_eppf_compiled(np.asarray(n_k), alpha)
 
 # %% ../nbs/13_dp.ipynb #1269ec4a
 @njit(nogil=True)
-def resample_concentration(rng, conc, n, n_tables, prior):
-    """One Gibbs draw of a concentration parameter from its conditional given tables and customers.
+def resample_concentration(
+    rng: np.random.Generator, conc: float, n: Any, n_tables: int, prior: ConcentrationPrior
+) -> float:
+    """One Gibbs draw of a concentration parameter given numbers of tables and customers.
 
-    The auxiliary variables of Escobar and West (1995) as extended to groups by Teh et al. (2006),
-    section 5.5, with the signs of eqs 49-50 put right. Leaves invariant the posterior under the
-    prior and the likelihood of eq 47 (eq 53 is the same with one group).
+    Leaves invariant the posterior under the prior and the likelihood of equation 47 of Teh et al.
+    (2006); equation 53 is the case of one group.
 
     Parameters
     ----------
@@ -102,6 +119,11 @@ def resample_concentration(rng, conc, n, n_tables, prior):
     -------
     float
         The new value, > 0.
+
+    Notes
+    -----
+    Auxiliary variables of Escobar and West (1995), for several groups by Teh et al. (2006), section
+    5.5, with corrected signs in equations 49 and 50.
     """
     shape, rate = conjugate_part(prior)
     for n_j in n:
@@ -121,20 +143,30 @@ class DPState(NamedTuple):
     K : int64 (1,), number of components
     alpha : float64 (1,), concentration
     stats : NamedTuple of arrays with leading axis capacity, what the family keeps of each component
-    log_w : float64 (capacity,), scratch of the sweep
+    log_w : float64 (capacity,), workspace of the sweep
     """
 
     z: np.ndarray
     n_k: np.ndarray
     K: np.ndarray
     alpha: np.ndarray
-    stats: tuple
+    stats: Any
     log_w: np.ndarray
 
 # %% ../nbs/13_dp.ipynb #14aac7da
 @cache
-def make_unseat(fam):
-    """The jitted `unseat(state, data, i)` for a family: takes observation i out of its component."""
+def make_unseat(fam: Likelihood) -> Callable:
+    """Compile the function that takes an observation out of its component, for a likelihood.
+
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    callable
+        unseat(state, data, i) changes a `DPState` in place.
+    """
     remove, move, clear = fam.remove, fam.move, fam.clear
 
     @njit(nogil=True)
@@ -159,12 +191,23 @@ def make_unseat(fam):
 
 # %% ../nbs/13_dp.ipynb #521935bf
 @cache
-def make_sweep(fam):
-    """The jitted collapsed Gibbs sweep of a DP mixture for a family of distributions.
+def make_sweep(fam: Likelihood) -> Callable:
+    """Compile the collapsed Gibbs sweep of a DP mixture, for a likelihood.
 
-    `sweep(rng, state, data, prior, alpha_prior, start)` visits observations start..n-1 (Neal 2000,
-    Algorithm 3) and resamples alpha (unless `alpha_prior` is fixed). It
-    returns n, or the observation before which it stopped for lack of an empty slot.
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    callable
+        sweep(rng, state, data, prior, alpha_prior, start) visits observations start, ..., n-1 and
+        then resamples alpha, unless its prior is fixed. It returns n, or the observation before
+        which it stopped because no empty slot was left.
+
+    Notes
+    -----
+    Neal (2000), Algorithm 3.
     """
     add, log_predictive, unseat = fam.add, fam.log_predictive, make_unseat(fam)
 
@@ -195,8 +238,18 @@ def make_sweep(fam):
 
 # %% ../nbs/13_dp.ipynb #3ad152e2
 @cache
-def make_seat(fam):
-    "The jitted `seat(state, data)`: fills n_k, K and stats of an empty state from its labels z."
+def make_seat(fam: Likelihood) -> Callable:
+    """Compile the function that fills the counts of a state from its labels, for a likelihood.
+
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    callable
+        seat(state, data) fills n_k, K and stats, which must be 0, from z.
+    """
     add = fam.add
 
     @njit(nogil=True)
@@ -212,8 +265,18 @@ def make_seat(fam):
 
 
 @cache
-def make_log_likelihood(fam):
-    "The jitted `log_likelihood(state, prior)`: the sum over components of log p(x_k)."
+def make_log_likelihood(fam: Likelihood) -> Callable:
+    """Compile the log likelihood of all observations given their components, for a likelihood.
+
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    callable
+        log_likelihood(state, prior), the sum of the components' log marginals.
+    """
     log_marginal = fam.log_marginal
 
     @njit(nogil=True)
@@ -227,10 +290,18 @@ def make_log_likelihood(fam):
 
 # %% ../nbs/13_dp.ipynb #8c64c62b
 @cache
-def make_log_weights(fam):
-    """The jitted `log_weights(state, data, prior, out)` for new observations.
+def make_log_weights(fam: Likelihood) -> Callable:
+    """Compile the function that weighs all components for new observations, for a likelihood.
 
-    Fills out[i, k] with the log of p(z_i = k, x_i | all that is seated); k = K is a new component.
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    callable
+        log_weights(state, data, prior, out) fills out[i, k] with log p(z_i = k, x_i | the state),
+        where k = K is a new component.
     """
     log_predictive = fam.log_predictive
 
@@ -247,10 +318,28 @@ def make_log_weights(fam):
     return log_weights
 
 # %% ../nbs/13_dp.ipynb #32179e76
-def dp_state(fam, prior, data, z, alpha, capacity=16):
-    """The `DPState` in which observation i has component z[i]: components 0..K-1, or -1 for none yet.
+def dp_state(
+    fam: Likelihood, prior: Any, data: Any, z: ArrayLike, alpha: float, capacity: int = 16
+) -> DPState:
+    """Make the state of a DP mixture from the components of its observations.
 
-    There is always room for one component more than are in use; `capacity` asks for more.
+    Parameters
+    ----------
+    fam : Likelihood
+    prior : NamedTuple
+        From `fam.make_prior`.
+    data : array
+        From `fam.check_data`.
+    z : int array, shape (n,)
+        Component of every observation, 0, ..., K-1 without gaps; -1 for none yet.
+    alpha : float
+        Concentration, > 0.
+    capacity : int
+        Least number of slots for components; there is always one more than are in use.
+
+    Returns
+    -------
+    DPState
     """
     z = np.array(z, np.int64)
     capacity = max(capacity, z.max() + 2)
@@ -266,8 +355,8 @@ def dp_state(fam, prior, data, z, alpha, capacity=16):
     return state
 
 
-def grow_state(fam, prior, state):
-    "The same state with twice as many slots."
+def grow_state(fam: Likelihood, prior: Any, state: DPState) -> DPState:
+    "Double the number of slots for components; z, K and alpha are shared with the old state."
     capacity = 2 * len(state.n_k)
     return state._replace(
         n_k=np.append(state.n_k, np.zeros_like(state.n_k)),
@@ -277,36 +366,51 @@ def grow_state(fam, prior, state):
 
 # %% ../nbs/13_dp.ipynb #a43fafc4
 class DPMixtureSampler:
-    """Collapsed Gibbs sampling for a DP mixture (Teh et al. 2006, eqs 10-11; Neal 2000, Algorithm 3).
+    """Collapsed Gibbs sampling for a DP mixture, for `hdp_nb.chain.run_chain`.
+
+    Teh et al. (2006), equations 10 and 11; Neal (2000), Algorithm 3.
 
     Parameters
     ----------
-    fam : Likelihood, a family of `hdp_nb.likelihood`.
-    data : observations as `fam.check_data` takes them.
-    prior : from `fam.make_prior` or `fam.default_prior`.
-    alpha : concentration, > 0, or its first value if it is resampled.
-    alpha_prior : (shape, rate) of a Gamma prior, ConcentrationPrior, or None, which holds alpha fixed.
+    fam : Likelihood
+        Distribution of the observations of a component, see `hdp_nb.likelihood`.
+    data : array-like
+        Observations as `fam.check_data` takes them.
+    prior : NamedTuple
+        From `fam.make_prior` or `fam.default_prior`.
+    alpha : float > 0
+        Concentration, or its first value if it is resampled.
+    alpha_prior : (shape, rate) of a Gamma prior, ConcentrationPrior, or None
+        None holds alpha fixed.
 
     Raises
     ------
     ValueError
-        An argument that is not one of these.
+        If an argument is not one of these.
     """
 
-    def __init__(self, fam, data, prior, alpha=1.0, alpha_prior=(1.0, 1.0)):
+    begin: int | None
+
+    def __init__(
+        self,
+        fam: Likelihood,
+        data: Any,
+        prior: Any,
+        alpha: float = 1.0,
+        alpha_prior: ConcentrationPrior | tuple[float, float] | None = (1.0, 1.0),
+    ):
         self.fam, self.prior, self.data = fam, prior, fam.check_data(data, prior)
         check_positive(alpha=alpha)
         self.alpha = float(alpha)
         self.alpha_prior = as_prior("alpha_prior", alpha_prior)
         self.begin = None
 
-    def state(self, z, alpha=None, capacity=16):
-        "The state with these labels, see `dp_state`; alpha defaults to its first value."
-        return dp_state(
-            self.fam, self.prior, self.data, z, self.alpha if alpha is None else alpha, capacity
-        )
+    def state(self, z: ArrayLike, alpha: float | None = None, capacity: int = 16) -> DPState:
+        "Make the state with these labels, see `dp_state`; alpha defaults to its first value."
+        alpha = self.alpha if alpha is None else alpha
+        return dp_state(self.fam, self.prior, self.data, z, alpha, capacity)
 
-    def init(self, rng):
+    def init(self, rng: np.random.Generator) -> DPState:
         """Draw the first state.
 
         Every observation in turn chooses a component given those before it; after `start(k)`,
@@ -336,17 +440,17 @@ class DPMixtureSampler:
         """
         return with_attributes(self, begin=check_int("k", k, 1))
 
-    def sweep(self, rng, state):
-        "One sweep, in place but for arrays that had to grow; returns the state and `info(state)`."
+    def sweep(self, rng: np.random.Generator, state: DPState) -> tuple[DPState, dict[str, Any]]:
+        "Resample all observations' components and alpha once; return the state and `info(state)`."
         kernel, start = make_sweep(self.fam), 0
-        while (start := kernel(rng, state, self.data, self.prior, self.alpha_prior, start)) < len(
-            state.z
-        ):
+        while True:
+            start = kernel(rng, state, self.data, self.prior, self.alpha_prior, start)
+            if start == len(state.z):
+                return state, self.info(state)
             state = grow_state(self.fam, self.prior, state)
-        return state, self.info(state)
 
-    def info(self, state):
-        "What goes into the trace: n_components, log_joint, log_likelihood (log p(x | z)), alpha."
+    def info(self, state: DPState) -> dict[str, Any]:
+        "Return the trace's row: n_components, log_joint, log_likelihood (log p(x | z)), alpha."
         alpha = state.alpha[0]
         log_likelihood = make_log_likelihood(self.fam)(state, self.prior)
         log_joint = log_likelihood + log_eppf(state.n_k, alpha)
@@ -358,8 +462,20 @@ class DPMixtureSampler:
             "alpha": alpha,
         }
 
-    def log_weights(self, state, X):
-        "log p(z = k, x | what is seated) for every row x of X; the last column is a new component."
+    def log_weights(self, state: DPState, X: Any) -> np.ndarray:
+        """Weigh all components for new observations.
+
+        Parameters
+        ----------
+        state : DPState
+        X : array-like
+            New observations, as `fam.check_data` takes them.
+
+        Returns
+        -------
+        float array, shape (len(X), K + 1)
+            log p(z = k, x | the state); the last column is a new component.
+        """
         if state.K[0] == len(state.n_k):
             state = grow_state(self.fam, self.prior, state)
         data = self.fam.check_data(X, self.prior)
@@ -367,16 +483,16 @@ class DPMixtureSampler:
         make_log_weights(self.fam)(state, data, self.prior, out)
         return out
 
-    def log_density(self, state, X):
-        "Log predictive density of every row of X given what is seated."
+    def log_density(self, state: DPState, X: Any) -> np.ndarray:
+        "Log predictive density of every new observation, given a state."
         return logsumexp(self.log_weights(state, X), axis=1)
 
-    def snapshot(self, state):
-        "What is kept of a state; `state(**snapshot)` restores it."
+    def snapshot(self, state: DPState) -> dict[str, Any]:
+        "Return what is kept of a state; `sampler.state(**snapshot)` restores it."
         return {"z": state.z.astype(np.int32), "alpha": float(state.alpha[0])}
 
-    def params(self):
-        "What identifies model and data in a checkpoint."
+    def params(self) -> dict[str, Any]:
+        "Return what identifies model and data in a checkpoint."
         return {
             "family": self.fam.name,
             "data": self.data,
@@ -386,8 +502,8 @@ class DPMixtureSampler:
         }
 
 # %% ../nbs/13_dp.ipynb #cb9c8e87
-def point_partition(samples):
-    """The sampled partition that is closest to the others on average, by the variation of information.
+def point_partition(samples: Sequence[ArrayLike]) -> int:
+    """Choose the sampled partition with the smallest mean variation of information to the others.
 
     Parameters
     ----------
@@ -397,7 +513,11 @@ def point_partition(samples):
     Returns
     -------
     int
-        Index of that sample. Takes time of order S**2 n, and no n-by-n matrix.
+        Index of that sample. The time is of order S**2 n; there is no n-by-n matrix.
+
+    Notes
+    -----
+    Meila (2007); Wade and Ghahramani (2018).
     """
 
     def n_log_n(labels):

@@ -7,6 +7,7 @@ __all__ = ['resample_finite_weights', 'sweep_lda', 'LDASampler']
 
 # %% ../nbs/18_lda.ipynb #51c240d9
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -14,25 +15,55 @@ from numba import njit
 from .chain import with_attributes
 from .checks import check_int
 from hdp_nb.direct import (
-    assign_tokens,
+    LEAST_WEIGHT,
     DirectSampler,
     DirectState,
-    draw_tables,
     HybridState,
-    LEAST_WEIGHT,
+    assign_tokens,
+    convert_state,
+    draw_tables,
     log_topics,
-    subset_topics,
 )
 from .dp import resample_concentration
-from .franchise import unseated
-from .priors import is_free
+from .franchise import FranchisePrior, TopicWorkspace, empty_franchise
+from .priors import ConcentrationPrior, is_free
 from .special import antoniak
-from .topics import document_alpha, log_likelihood, resample_alpha, resample_eta
+from .topics import TopicCounts, document_alpha, log_likelihood, resample_alpha, resample_eta
 
 # %% ../nbs/18_lda.ipynb #eaae3aad
 @njit(nogil=True)
-def resample_finite_weights(rng, beta, m_k, K, gamma, prior, m):
-    "(D3): a new gamma, returned (unless it is fixed), and given it new weights beta[:K], in place. `m` (1,) is scratch."
+def resample_finite_weights(
+    rng: np.random.Generator,
+    beta: np.ndarray,
+    m_k: np.ndarray,
+    K: int,
+    gamma: float,
+    prior: ConcentrationPrior,
+    m: np.ndarray,
+) -> float:
+    """Draw gamma and, given it, the weights of K topics, given the tables of every topic.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    beta : float array, shape (capacity,)
+        beta[:K] are overwritten with the new weights.
+    m_k : int array, shape (capacity,)
+        Tables of each topic.
+    K : int
+        Number of topics.
+    gamma : float
+        Current value: the sum of the parameters of the Dirichlet prior of beta.
+    prior : ConcentrationPrior
+        Of gamma.
+    m : int array, shape (1,)
+        Workspace.
+
+    Returns
+    -------
+    float
+        The new gamma; `gamma` itself where the prior is fixed.
+    """
     m[0] = m_k[:K].sum()
     if is_free(prior):
         r = 0
@@ -49,21 +80,43 @@ def resample_finite_weights(rng, beta, m_k, K, gamma, prior, m):
 
 
 @njit(nogil=True)
-def sweep_lda(rng, state, scratch, x, offsets, lengths, prior, learned):
-    "A whole sweep with K topics for good; `learned`: with weights of their own."
+def sweep_lda(
+    rng: np.random.Generator,
+    state: DirectState,
+    workspace: TopicWorkspace,
+    x: np.ndarray,
+    offsets: np.ndarray,
+    lengths: np.ndarray,
+    prior: FranchisePrior,
+    learned: bool,
+) -> bool:
+    """One sweep of collapsed Gibbs sampling for LDA: tokens, then hyperparameters, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState
+    workspace : TopicWorkspace
+        Its `at` says where a sweep that was interrupted goes on; all 0 begins a new one.
+    x : int array, shape (N,)
+        Word ids of all tokens.
+    offsets, lengths : int arrays, shape (J + 1,) and (J,)
+        Where the documents begin in x, and their numbers of tokens.
+    prior : FranchisePrior
+    learned : bool
+        Whether the topics' weights are learned; otherwise they stay as they are.
+
+    Returns
+    -------
+    bool
+        True: with a fixed number of topics a sweep is always finished.
+    """
     state.m_k[:] = 0
     for j in range(lengths.shape[0]):
-        first, end = offsets[j], offsets[j + 1]
-        assign_tokens(rng, state, scratch, x, first, end, j, first, True)
+        assign_tokens(rng, state, workspace, x, offsets, j, 0, True)
+        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
         state.n_tables[j] = draw_tables(
-            rng,
-            state.z,
-            scratch.label,
-            state.m_k,
-            state.beta,
-            document_alpha(state.alpha, j),
-            first,
-            end,
+            rng, state.z, workspace.label, state.m_k, state.beta, alpha, first, end
         )
     if is_free(prior.alpha):
         resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
@@ -71,47 +124,50 @@ def sweep_lda(rng, state, scratch, x, offsets, lengths, prior, learned):
         state.eta[()] = resample_eta(rng, state.eta[()], state.n_vk, state.n_k, prior.eta)
     if learned:
         state.gamma[()] = resample_finite_weights(
-            rng, state.beta, state.m_k, state.K[()], state.gamma[()], prior.gamma, scratch.m
+            rng, state.beta, state.m_k, state.K[()], state.gamma[()], prior.gamma, workspace.m
         )
     return True
 
 # %% ../nbs/18_lda.ipynb #35e83683
 class LDASampler(DirectSampler):
-    """Latent Dirichlet allocation by collapsed Gibbs sampling, for `hdp_nb.chain.run_chain`: (27) with a fixed number of topics.
+    """Collapsed Gibbs sampling for latent Dirichlet allocation, for `run_chain`.
+
+    The finite model of Teh et al. (2006), equation 27, with a fixed number of topics.
 
     Parameters
     ----------
     corpus : Corpus or document-term counts
     n_topics : int
-    eta, alpha, gamma, alpha_prior, gamma_prior, eta_prior, alpha_per_document : as in
-        FranchiseSampler
-        alpha is the sum of a document's Dirichlet parameters, `alpha/n_topics` each where weights
-        are uniform.
+        At least 1.
+    eta, alpha, gamma, alpha_prior, gamma_prior, eta_prior, alpha_per_document
+        As in `hdp_nb.franchise.FranchiseSampler`. alpha is the sum of a document's Dirichlet
+        parameters, alpha/n_topics each where weights are uniform.
+    init : None, or int array of N topics below n_topics
+        Where chains begin; None is at random.
     weights : "uniform" or "learned"
-    init : None or an array of N topics below n_topics
-        Where to begin; None is at random.
+        Whether all topics have the weight 1/n_topics, or weights that are learned.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not one of these.
     """
 
     def __init__(
         self,
-        corpus,
-        n_topics,
-        eta=0.5,
-        alpha=1.0,
-        gamma=1.0,
-        alpha_prior=(1, 1),
-        gamma_prior=(1, 1),
-        init=None,
-        eta_prior=None,
-        alpha_per_document=False,
-        weights="uniform",
+        corpus: Any,
+        n_topics: int,
+        eta: float = 0.5,
+        alpha: float = 1.0,
+        gamma: float = 1.0,
+        alpha_prior: ConcentrationPrior | tuple[float, float] | None = (1, 1),
+        gamma_prior: ConcentrationPrior | tuple[float, float] | None = (1, 1),
+        init: Any = None,
+        eta_prior: ConcentrationPrior | tuple[float, float] | None = None,
+        alpha_per_document: bool = False,
+        weights: str = "uniform",
     ):
-        if (
-            isinstance(n_topics, bool)
-            or not isinstance(n_topics, (int, np.integer))
-            or n_topics < 1
-        ):
-            raise ValueError(f"n_topics must be a whole number from 1 on, got {n_topics!r}")
+        n_topics = check_int("n_topics", n_topics, 1)
         if weights not in ("uniform", "learned"):
             raise ValueError(f'weights must be "uniform" or "learned", got {weights!r}')
         super().__init__(
@@ -121,11 +177,11 @@ class LDASampler(DirectSampler):
             gamma,
             alpha_prior,
             gamma_prior,
-            int(n_topics) if init is None else init,
+            n_topics if init is None else init,
             eta_prior,
             alpha_per_document,
         )
-        self.n_topics, self.learned = int(n_topics), weights == "learned"
+        self.n_topics, self.learned = n_topics, weights == "learned"
         if not isinstance(self.begin, int) and (
             np.shape(init) != self.corpus.x.shape or np.min(init) < 0 or np.max(init) >= n_topics
         ):
@@ -133,14 +189,14 @@ class LDASampler(DirectSampler):
                 f"init must be None or hold one topic of 0..{n_topics - 1} per token, got {init!r}"
             )
 
-    def params(self):
-        "What identifies model and data in a checkpoint."
+    def params(self) -> dict[str, Any]:
+        "Return what identifies model and data in a checkpoint."
         return {**super().params(), "n_topics": self.n_topics, "learned": self.learned}
 
-    def init(self, rng):
-        "The first state."
+    def init(self, rng: np.random.Generator) -> DirectState:
+        "Draw the first state of a chain."
         c, K = self.corpus, self.n_topics
-        state = unseated(c, *self._hyperparameters(), capacity=16 * -(-K // 16))
+        state = empty_franchise(c, *self._hyperparameters(), capacity=16 * -(-K // 16))
         state.z[:] = (
             rng.integers(self.begin, size=c.n_tokens) if isinstance(self.begin, int) else self.begin
         )
@@ -148,7 +204,7 @@ class LDASampler(DirectSampler):
         state.n_k[:], state.K[()] = state.n_vk.sum(axis=0), K
         beta = np.zeros(state.m_k.size)
         beta[:K] = 1 / K
-        return subset_topics(DirectState, HybridState(beta=beta, **state._asdict()))
+        return convert_state(DirectState, HybridState(beta=beta, **state._asdict()))
 
     def start(self, k: int) -> "LDASampler":
         """Return a sampler of the same posterior whose chains begin with `k` topics in use.
@@ -173,21 +229,18 @@ class LDASampler(DirectSampler):
     def _sweep(self, rng, state):
         return self._drive(sweep_lda, rng, state, self.learned)
 
-    def sweep(self, rng, state):
-        "One sweep over all tokens, the weights if they are learned, and the hyperparameters; (state, info for the trace)."
+    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
+        "Resample tokens, weights if learned, and hyperparameters; return the state and trace's row."
         state = self._sweep(rng, state)
-        words, rest, a, K = (
-            log_likelihood(state.n_vk, state.n_k, state.eta[()]),
-            log_topics(state, self.corpus.offsets),
-            float(state.gamma) / self.n_topics,
-            self.n_topics,
-        )
+        words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
+        rest = log_topics(state, self.corpus.offsets)
+        K, a = self.n_topics, float(state.gamma) / self.n_topics
         if self.learned:
             rest += math.lgamma(K * a) - K * math.lgamma(a) + (a - 1) * np.log(state.beta[:K]).sum()
         return state, self._info(state, words, rest)
 
-    def snapshot(self, state):
-        "Words, expected weights, hyperparameters: what predictions need. No weight is left for other topics."
+    def snapshot(self, state: Any) -> TopicCounts:
+        "Return what predictions need: words, expected weights (0 for other topics), hyperparameters."
         K = self.n_topics
         beta = state.m_k[:K] + state.gamma / K if self.learned else np.ones(K)
         return super().snapshot(state)._replace(beta=np.append(beta / beta.sum(), 0.0))

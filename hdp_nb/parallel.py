@@ -4,23 +4,27 @@
 
 # %% auto #0
 __all__ = ['mix', 'stream', 'uniform', 'GammaTable', 'gamma_table', 'gamma_from_one', 'gamma_in_cell', 'Plan', 'make_plan',
-           'cut_up', 'Work', 'new_work', 'open_pool', 'draw_topics', 'scale_topics', 'add_up_words', 'find_topic',
-           'sweep_documents', 'number_again', 'count_words', 'seat_words', 'renew', 'in_turn', 'side_by_side',
-           'sweep_parallel', 'log_word_blocks', 'log_doc_blocks', 'ParallelSampler']
+           'cut_up', 'ParallelWorkspace', 'new_parallel_workspace', 'Offered', 'open_pool', 'sample_topics',
+           'scale_topics', 'add_up_words', 'find_topic', 'sweep_documents', 'renumber_blocks', 'count_words',
+           'seat_words', 'resample_globals', 'in_turn', 'side_by_side', 'sweep_parallel', 'log_word_blocks',
+           'log_doc_blocks', 'ParallelSampler']
 
 # %% ../nbs/19_parallel.ipynb #b8ae1dbc
 import math
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import gammaincinv
 
 from .checks import check_int
-from .direct import DirectSampler, draw_beta, log_weights
+from .corpus import Corpus
+from .direct import DirectSampler, DirectState, draw_beta, log_weights
 from .dp import resample_concentration
+from .franchise import FranchisePrior
 from .priors import is_free, scaled_prior
 from .special import log_rising
 from .topics import document_alpha, resample_alpha, resize_capacity
@@ -36,38 +40,60 @@ _LOW16, _LOW38 = np.uint64(2**16 - 1), np.uint64(2**38 - 1)
 
 
 @njit(nogil=True)
-def mix(s):
-    "The output function of SplitMix64: a bijection of 64-bit numbers."
+def mix(s: np.uint64) -> np.uint64:
+    "Scramble a 64-bit number: the output function of SplitMix64, a bijection."
     s = (s ^ (s >> _S30)) * _MIX_A
     s = (s ^ (s >> _S27)) * _MIX_B
     return s ^ (s >> _S31)
 
 
 @njit(nogil=True)
-def stream(seed, i):
-    "Where stream i begins (P8); `seed` is a uint64."
+def stream(seed: np.uint64, i: int) -> np.uint64:
+    "Start stream i of random numbers of a seed, (P8): returns its state."
     return mix(seed + mix(np.uint64(i)))
 
 
 @njit(nogil=True)
-def uniform(s):
-    "The next number of a stream, in [0, 1), and the stream after it."
+def uniform(s: np.uint64) -> tuple[float, np.uint64]:
+    "Draw the next number of a stream, in [0, 1); returns it and the new state."
     s = s + _STEP
     return float(mix(s) >> _S11) * 2.0**-53, s
 
 # %% ../nbs/19_parallel.ipynb #2e663260
 class GammaTable(NamedTuple):
-    "The gamma distribution of one shape, at most 1, cut into 1024 cells of equal probability (P9)."
+    """A gamma distribution of shape 1 or less, cut into 1024 cells of equal probability (P9).
+
+    Attributes
+    ----------
+    shape : float
+    edge : float array, shape (1024,)
+        Where the cells begin.
+    power : float array, shape (1024,)
+        edge**shape.
+    ratio : float array, shape (1024,)
+        Density at the end of a cell over that at its beginning; 0 for the steep cells and the last.
+    """
 
     shape: float
-    edge: np.ndarray  # (1024,) where the cells begin
-    power: np.ndarray  # (1024,) edge**shape
-    ratio: np.ndarray  # (1024,) density at the end of a cell over that at its beginning; 0 for the steep cells and the last
+    edge: np.ndarray
+    power: np.ndarray
+    ratio: np.ndarray
 
 
 @lru_cache(maxsize=64)
-def gamma_table(shape):
-    "The GammaTable of a shape; above 1, and where nearly all of the distribution is at 0, there is none: its fields are zeros."
+def gamma_table(shape: float) -> GammaTable:
+    """Tabulate the gamma distribution of a shape, for fast draws.
+
+    Parameters
+    ----------
+    shape : float > 0
+
+    Returns
+    -------
+    GammaTable
+        For a shape above 1, and for one so small that nearly all of the distribution is at 0, its
+        arrays are 0: such shapes are drawn without a table.
+    """
     c = np.arange(1024) / 1024
     edge = gammaincinv(shape, c)
     if shape > 1.0 or edge[-1] < 0.01:
@@ -76,15 +102,14 @@ def gamma_table(shape):
         ratio = np.append(
             (edge[1:] / edge[:-1]) ** (shape - 1.0) * np.exp(edge[:-1] - edge[1:]), 0.0
         )
-    power = np.where(
-        edge > 1e-200, edge**shape, c * math.gamma(1.0 + shape)
-    )  # near 0 the distribution function is x^shape/Gamma(1 + shape)
+    # Near 0 the distribution function is x^shape/Gamma(1 + shape).
+    power = np.where(edge > 1e-200, edge**shape, c * math.gamma(1.0 + shape))
     return GammaTable(float(shape), edge, power, np.where((edge > 0.0) & (ratio > 0.5), ratio, 0.0))
 
 # %% ../nbs/19_parallel.ipynb #8a72c76d
 @njit(nogil=True)
-def gamma_from_one(shape, s):
-    "A draw for a shape of 1 or more (Marsaglia & Tsang 2000), and the stream after it."
+def gamma_from_one(shape: float, s: np.uint64) -> tuple[float, np.uint64]:
+    "Draw a gamma variate of shape 1 or more (Marsaglia and Tsang 2000); returns it and the stream."
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
@@ -99,8 +124,27 @@ def gamma_from_one(shape, s):
 
 
 @njit(nogil=True)
-def gamma_in_cell(shape, edge, power, ratio, c, u, w, s):
-    "A draw from cell c by (P9), first of all from position u in it, accepted or not by w; and the stream after it."
+def gamma_in_cell(
+    table: GammaTable, c: int, u: float, w: float, s: np.uint64
+) -> tuple[float, np.uint64]:
+    """Draw a gamma variate from one cell of a table by rejection, (P9).
+
+    Parameters
+    ----------
+    table : GammaTable
+    c : int
+        The cell, 0 to 1023.
+    u, w : float
+        Uniform numbers for the first attempt: position in the cell, and acceptance.
+    s : uint64
+        Stream of random numbers for further attempts.
+
+    Returns
+    -------
+    float, uint64
+        The variate, and the stream after it.
+    """
+    shape, edge, power, ratio = table
     if edge[1023] == 0.0:  # no table
         x, s = gamma_from_one(shape + 1.0, s)
         return x * u ** (1.0 / shape), s
@@ -122,23 +166,39 @@ def gamma_in_cell(shape, edge, power, ratio, c, u, w, s):
 
 # %% ../nbs/19_parallel.ipynb #fb6e67af
 class Plan(NamedTuple):
-    "A corpus, and how it is cut up: blocks of words and of documents of about the same cost."
+    """A corpus and its division into blocks of words and of documents of about the same cost.
+
+    Attributes
+    ----------
+    x : int array, shape (N,)
+        Word ids of all tokens.
+    offsets, lengths : int arrays, shape (J + 1,) and (J,)
+        Where the documents begin in x, and their numbers of tokens.
+    by_word : int array, shape (N,)
+        The tokens, word by word.
+    start : int array, shape (V + 1,)
+        Where each word's tokens begin in `by_word`.
+    word_block, doc_block : int arrays, shape (blocks + 1,)
+        Where each block of words, and of documents, begins.
+    first : int array, shape ()
+        Number of the first document: 0, except for a part of a corpus.
+    """
 
     x: np.ndarray
     offsets: np.ndarray
     lengths: np.ndarray
-    by_word: np.ndarray  # (N,) the tokens, word by word
-    start: np.ndarray  # (V + 1,) where each word's tokens begin in `by_word`
-    word_block: np.ndarray  # (blocks + 1,) where each block of words begins
-    doc_block: np.ndarray  # (blocks + 1,) and of documents
-    first: np.ndarray  # () number of the first document, 0 but for a part of a corpus
+    by_word: np.ndarray
+    start: np.ndarray
+    word_block: np.ndarray
+    doc_block: np.ndarray
+    first: np.ndarray
 
 
 _BLOCKS = 128
 
 
-def make_plan(corpus):
-    "The Plan of a corpus."
+def make_plan(corpus: Corpus) -> Plan:
+    "Divide a corpus into blocks of words and of documents, for sweeping them in parallel."
     return cut_up(
         corpus.x,
         corpus.offsets,
@@ -148,8 +208,24 @@ def make_plan(corpus):
     )
 
 
-def cut_up(x, offsets, by_word, n_v, lengths):
-    "The Plan for documents of these `lengths` in which word v occurs n_v times."
+def cut_up(
+    x: np.ndarray, offsets: np.ndarray, by_word: np.ndarray, n_v: np.ndarray, lengths: np.ndarray
+) -> Plan:
+    """Divide documents and words into blocks of about the same cost.
+
+    Parameters
+    ----------
+    x, offsets, by_word
+        As in `Plan`; they are passed on.
+    n_v : int array, shape (V,)
+        Tokens of each word.
+    lengths : int array, shape (J,)
+        Tokens of each document.
+
+    Returns
+    -------
+    Plan
+    """
     blocks = min(1 + int(n_v.sum()) // 1024, _BLOCKS)
 
     def cut(cost):
@@ -168,26 +244,48 @@ def cut_up(x, offsets, by_word, n_v, lengths):
     )
 
 
-class Work(NamedTuple):
-    "Room for one sweep: nothing in it outlives the sweep."
+class ParallelWorkspace(NamedTuple):
+    """Temporary arrays of a sweep; not part of the state.
 
-    g: np.ndarray  # (V, capacity) gamma variates; rows of words that do not occur are not used
-    below: np.ndarray  # (V, capacity) c_vk of (P7)
-    mass: np.ndarray  # (V,) its last column in use
-    inv: np.ndarray  # (capacity,) 1/sum_v g_vk for the topics of A, 0 for the others
-    total: np.ndarray  # (blocks, capacity) sums of g over a block's words
-    m: np.ndarray  # (blocks, capacity) tables of a block's documents
-    n: np.ndarray  # (blocks, capacity) their tokens
-    label: np.ndarray  # (capacity,) new numbers of the topics
-    tables: np.ndarray  # (blocks,) for eta
-    log_p: np.ndarray  # (blocks,)
+    Attributes
+    ----------
+    g : float array, shape (V, capacity)
+        Gamma variates; rows of words that do not occur are not used.
+    below : float array, shape (V, capacity)
+        c_vk of (P7).
+    mass : float array, shape (V,)
+        The last column in use of `below`.
+    inv : float array, shape (capacity,)
+        1/sum_v g_vk for the topics of A, 0 for the others.
+    total : float array, shape (blocks, capacity)
+        Sums of g over a block's words.
+    m, n : int arrays, shape (blocks, capacity)
+        Tables and tokens of a block's documents.
+    label : int array, shape (capacity,)
+        New numbers of the topics.
+    tables : int array, shape (blocks,)
+        Tables of words, for eta.
+    log_p : float array, shape (blocks,)
+        Parts of a log probability.
+    """
+
+    g: np.ndarray
+    below: np.ndarray
+    mass: np.ndarray
+    inv: np.ndarray
+    total: np.ndarray
+    m: np.ndarray
+    n: np.ndarray
+    label: np.ndarray
+    tables: np.ndarray
+    log_p: np.ndarray
 
 
-def new_work(plan, capacity):
-    "Work for a plan and a capacity for topics."
+def new_parallel_workspace(plan: Plan, capacity: int) -> ParallelWorkspace:
+    "Allocate the temporary arrays of a sweep, for a plan and a number of slots for topics."
     V, blocks = plan.start.size - 1, plan.doc_block.size - 1
     floats, ints = np.empty, lambda *shape: np.empty(shape, np.int64)
-    return Work(
+    return ParallelWorkspace(
         floats((V, capacity)),
         floats((V, capacity)),
         floats(V),
@@ -201,9 +299,41 @@ def new_work(plan, capacity):
     )
 
 # %% ../nbs/19_parallel.ipynb #fc80181b
+class Offered(NamedTuple):
+    """The topics between which tokens may move in a sweep, (P5).
+
+    Attributes
+    ----------
+    n_topics : int
+        L: topics in use and new ones together.
+    least : float
+        The threshold: those whose weight is above it are offered.
+    """
+
+    n_topics: int
+    least: float
+
+
 @njit(nogil=True)
-def open_pool(rng, state, lengths):
-    "The weights of the new topics that are offered (P4), and the threshold (P6)."
+def open_pool(
+    rng: np.random.Generator, state: DirectState, lengths: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Draw the weights of those topics without tokens that are above the threshold.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState
+    lengths : int array, shape (J,)
+        Tokens of each document.
+
+    Returns
+    -------
+    atoms : float array
+        Weights of the new topics, (P4).
+    least : float
+        The threshold, (P6).
+    """
     rest, gamma, tables = state.beta[state.K[()]], state.gamma[()], 0.0
     for j in range(lengths.shape[0]):
         alpha = document_alpha(state.alpha, j)
@@ -222,8 +352,35 @@ def open_pool(rng, state, lengths):
 
 # %% ../nbs/19_parallel.ipynb #0163f990
 @njit(nogil=True)
-def draw_topics(first, end, seed, L, eta, edge, power, ratio, n_vk, plan, work):
-    "Blocks of words: g[v, k] for all k < L, and its sums over the block."
+def sample_topics(
+    first: int,
+    end: int,
+    seed: np.uint64,
+    L: int,
+    table: GammaTable,
+    n_vk: np.ndarray,
+    plan: Plan,
+    work: ParallelWorkspace,
+) -> None:
+    """Draw the topics, unnormalised, for some blocks of words, (P3).
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.word_block`.
+    seed : uint64
+        Word v has stream v of this seed.
+    L : int
+        Topics that are offered.
+    table : GammaTable
+        Of shape eta.
+    n_vk : int array, shape (V, capacity)
+        Tokens of each word in each topic.
+    plan : Plan
+    work : ParallelWorkspace
+        Receives g[v, k] for all k < L, and their sums over each block in `total`.
+    """
+    eta, edge, ratio = table.shape, table.edge, table.ratio
     start, word_block, g, total = plan.start, plan.word_block, work.g, work.total
     for b in range(first, end):
         for k in range(L):
@@ -248,17 +405,31 @@ def draw_topics(first, end, seed, L, eta, edge, power, ratio, n_vk, plan, work):
                         value = edge[c] + (edge[c + 1] - edge[c]) * u
                     else:
                         d, s = uniform(s)
-                        value, s = gamma_in_cell(
-                            eta, edge, power, ratio, c, u, (w + d) * 2.0**-16, s
-                        )
+                        value, s = gamma_in_cell(table, c, u, (w + d) * 2.0**-16, s)
                 g[v, k] = value
                 total[b, k] += value
 
 
 @njit(nogil=True)
-def scale_topics(rng, state, L, least, plan, work):
-    "`work.inv`, for the topics that are heavier than `least`."
+def scale_topics(
+    rng: np.random.Generator,
+    state: DirectState,
+    offered: Offered,
+    plan: Plan,
+    work: ParallelWorkspace,
+) -> None:
+    """Compute the normalising factors `work.inv` of the topics that tokens may move between, (P5).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState
+    offered : Offered
+    plan : Plan
+    work : ParallelWorkspace
+    """
     start, total, inv, absent = plan.start, work.total, work.inv, 0
+    L, least = offered
     V = start.size - 1
     for v in range(V):
         absent += int(start[v] == start[v + 1])
@@ -277,8 +448,23 @@ def scale_topics(rng, state, L, least, plan, work):
 
 
 @njit(nogil=True)
-def add_up_words(first, end, L, beta, plan, work):
-    "Blocks of words: the sums of (P7)."
+def add_up_words(
+    first: int, end: int, L: int, beta: np.ndarray, plan: Plan, work: ParallelWorkspace
+) -> None:
+    """Compute the sums c_vk of (P7) for some blocks of words.
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.word_block`.
+    L : int
+        Topics that are offered.
+    beta : float array, shape (capacity,)
+        Weights of the topics.
+    plan : Plan
+    work : ParallelWorkspace
+        Receives `below` and `mass`.
+    """
     start, g, below, weight = plan.start, work.g, work.below, work.inv * beta
     for v in range(plan.word_block[first], plan.word_block[end]):
         if start[v] < start[v + 1]:
@@ -290,8 +476,8 @@ def add_up_words(first, end, L, beta, plan, work):
 
 # %% ../nbs/19_parallel.ipynb #b359fa09
 @njit(nogil=True)
-def find_topic(below, v, L, t):
-    "The first k with below[v, k] > t."
+def find_topic(below: np.ndarray, v: int, L: int, t: float) -> int:
+    "Find the first of L topics with below[v, k] > t, by bisection."
     a, b = 0, L - 1
     while a < b:
         c = (a + b) // 2
@@ -303,8 +489,35 @@ def find_topic(below, v, L, t):
 
 
 @njit(nogil=True)
-def sweep_documents(first, end, seed, L, state, plan, work):
-    "Blocks of documents: (P2) for every token of a topic in A, then the tables."
+def sweep_documents(
+    first: int,
+    end: int,
+    seed: np.uint64,
+    L: int,
+    state: DirectState,
+    plan: Plan,
+    work: ParallelWorkspace,
+) -> None:
+    """Gibbs over the topics of all tokens of some blocks of documents, then draw their tables.
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.doc_block`.
+    seed : uint64
+        Document j has stream `plan.first` + j of this seed.
+    L : int
+        Topics that are offered.
+    state : DirectState
+        z and n_tables are changed in place.
+    plan : Plan
+    work : ParallelWorkspace
+        Receives the tables and tokens of each block in `m` and `n`.
+
+    Notes
+    -----
+    (P2), for tokens whose topic is in the set (P5); tables by Teh et al. (2006), equation 40.
+    """
     x, offsets, doc_block = plan.x, plan.offsets, plan.doc_block
     z, beta, n_tables = state.z, state.beta, state.n_tables
     g, below, mass, inv = work.g, work.below, work.mass, work.inv
@@ -375,8 +588,18 @@ def sweep_documents(first, end, seed, L, state, plan, work):
 
 # %% ../nbs/19_parallel.ipynb #5b1d549b
 @njit(nogil=True)
-def number_again(state, L, work):
-    "n_k, m_k and K from the blocks; `work.label` gets the topics' new numbers."
+def renumber_blocks(state: DirectState, L: int, work: ParallelWorkspace) -> None:
+    """Add up the counts of all blocks and close the gaps in the numbering of topics.
+
+    Parameters
+    ----------
+    state : DirectState
+        Receives n_k, m_k and K.
+    L : int
+        Topics that were offered.
+    work : ParallelWorkspace
+        `label` receives the new number of every topic.
+    """
     state.n_k[:] = 0
     state.m_k[:] = 0
     K = 0
@@ -392,8 +615,21 @@ def number_again(state, L, work):
 
 
 @njit(nogil=True)
-def count_words(first, end, state, plan, work):
-    "Blocks of words: new numbers for the topics of their tokens, and n_vk."
+def count_words(
+    first: int, end: int, state: DirectState, plan: Plan, work: ParallelWorkspace
+) -> None:
+    """Relabel the tokens of some blocks of words and count them anew, in place.
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.word_block`.
+    state : DirectState
+        z gets the new numbers of the topics, n_vk the counts.
+    plan : Plan
+    work : ParallelWorkspace
+        Its `label` holds the new numbers.
+    """
     start, by_word, label, z, n_vk = plan.start, plan.by_word, work.label, state.z, state.n_vk
     for v in range(plan.word_block[first], plan.word_block[end]):
         for k in range(n_vk.shape[1]):
@@ -406,8 +642,22 @@ def count_words(first, end, state, plan, work):
 
 
 @njit(nogil=True)
-def seat_words(first, end, seed, state, plan, work):
-    "Blocks of words: the tables of words, for eta."
+def seat_words(
+    first: int, end: int, seed: np.uint64, state: DirectState, plan: Plan, work: ParallelWorkspace
+) -> None:
+    """Draw the numbers of tables of words within topics, from which eta is resampled.
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.word_block`.
+    seed : uint64
+        Word v has stream v of this seed.
+    state : DirectState
+    plan : Plan
+    work : ParallelWorkspace
+        `tables` receives the number of each block.
+    """
     start, n_vk, eta = plan.start, state.n_vk, state.eta[()]
     for b in range(first, end):
         tables = 0
@@ -423,8 +673,29 @@ def seat_words(first, end, seed, state, plan, work):
 
 
 @njit(nogil=True)
-def renew(rng, state, prior, lengths, work):
-    "alpha, gamma, eta given the tables; then beta (41)."
+def resample_globals(
+    rng: np.random.Generator,
+    state: DirectState,
+    prior: FranchisePrior,
+    lengths: np.ndarray,
+    work: ParallelWorkspace,
+) -> None:
+    """Draw alpha, gamma and eta given the tables, then the weights, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState
+    prior : FranchisePrior
+    lengths : int array, shape (J,)
+        Tokens of each document.
+    work : ParallelWorkspace
+        Its `tables` are those of `seat_words`.
+
+    Notes
+    -----
+    Teh et al. (2006), section 5.5 and equation 41.
+    """
     V, eta, m = state.n_vk.shape[0], state.eta, np.full(1, state.n_tables.sum())
     if is_free(prior.alpha):
         resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
@@ -441,36 +712,90 @@ def renew(rng, state, prior, lengths, work):
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
 
 # %% ../nbs/19_parallel.ipynb #4122e4e2
-def in_turn(kernel, blocks, *args):
-    "All blocks, one after the other."
+def in_turn(kernel: Callable, blocks: int, *args: Any) -> None:
+    "Run a kernel over all its blocks in the calling thread."
     kernel(0, blocks, *args)
 
 
-def side_by_side(pool, n_threads, kernel, blocks, *args):
-    "All blocks, in some pieces for every thread of the pool."
+def side_by_side(pool: Executor, n_threads: int, kernel: Callable, blocks: int, *args: Any) -> None:
+    """Run a kernel over all its blocks in several threads.
+
+    Parameters
+    ----------
+    pool : concurrent.futures.Executor
+    n_threads : int
+        Threads of the pool; each gets about four pieces of work.
+    kernel : callable
+        Called as kernel(first, end, *args) for blocks first, ..., end - 1.
+    blocks : int
+        Number of blocks.
+    *args
+        Further arguments of the kernel.
+    """
     cuts = np.linspace(0, blocks, min(blocks, 4 * n_threads) + 1).astype(int).tolist()
     for done in [pool.submit(kernel, first, end, *args) for first, end in zip(cuts, cuts[1:])]:
         done.result()
 
 
-def sweep_parallel(run, rng, state, L, least, table, work, plan, prior):
-    "A whole sweep, `run` by `in_turn` or by threads. The state has room for L + 1 topics, and beta[K:L] are those that are offered."
+def sweep_parallel(
+    run: Callable,
+    rng: np.random.Generator,
+    state: DirectState,
+    offered: Offered,
+    table: GammaTable,
+    work: ParallelWorkspace,
+    plan: Plan,
+    prior: FranchisePrior,
+) -> None:
+    """One sweep of partially collapsed Gibbs sampling, in place.
+
+    Parameters
+    ----------
+    run : callable
+        How to run a kernel over its blocks: `in_turn`, or `side_by_side` with a pool of threads.
+    rng : numpy.random.Generator
+    state : DirectState
+        Has slots for L + 1 topics; beta[K:L] are the weights of the new topics that are offered.
+    offered : Offered
+        L, and the threshold.
+    table : GammaTable
+        Of shape eta.
+    work : ParallelWorkspace
+    plan : Plan
+    prior : FranchisePrior
+
+    Notes
+    -----
+    After Terenin, Magnusson and Jonsson (2020), without their approximations.
+    """
     blocks, seeds = work.log_p.size, rng.integers(0, 2**63, size=3).astype(np.uint64)
-    eta, edge, power, ratio = table
-    run(draw_topics, blocks, seeds[0], L, eta, edge, power, ratio, state.n_vk, plan, work)
-    scale_topics(rng, state, L, least, plan, work)
+    L = offered.n_topics
+    run(sample_topics, blocks, seeds[0], L, table, state.n_vk, plan, work)
+    scale_topics(rng, state, offered, plan, work)
     run(add_up_words, blocks, L, state.beta, plan, work)
     run(sweep_documents, blocks, seeds[1], L, state, plan, work)
-    number_again(state, L, work)
+    renumber_blocks(state, L, work)
     run(count_words, blocks, state, plan, work)
     if is_free(prior.eta):
         run(seat_words, blocks, seeds[2], state, plan, work)
-    renew(rng, state, prior, plan.lengths, work)
+    resample_globals(rng, state, prior, plan.lengths, work)
 
 # %% ../nbs/19_parallel.ipynb #e6c7504b
 @njit(nogil=True)
-def log_word_blocks(first, end, state, plan, work):
-    "Blocks of words: their part of log p(x | z), without the totals of the topics."
+def log_word_blocks(
+    first: int, end: int, state: DirectState, plan: Plan, work: ParallelWorkspace
+) -> None:
+    """Compute the part of log p(x | z) that belongs to some blocks of words.
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.word_block`.
+    state : DirectState
+    plan : Plan
+    work : ParallelWorkspace
+        `log_p` receives the parts, without the terms of the topics' totals.
+    """
     n_vk, eta = state.n_vk, state.eta[()]
     for b in range(first, end):
         t = 0.0
@@ -483,8 +808,24 @@ def log_word_blocks(first, end, state, plan, work):
 
 
 @njit(nogil=True)
-def log_doc_blocks(first, end, state, plan, work):
-    "Blocks of documents: log p(z | beta), (36)."
+def log_doc_blocks(
+    first: int, end: int, state: DirectState, plan: Plan, work: ParallelWorkspace
+) -> None:
+    """Compute the part of log p(z | beta) that belongs to some blocks of documents.
+
+    Parameters
+    ----------
+    first, end : int
+        Blocks first, ..., end - 1 of `plan.doc_block`.
+    state : DirectState
+    plan : Plan
+    work : ParallelWorkspace
+        `log_p` receives the parts.
+
+    Notes
+    -----
+    Teh et al. (2006), equation 36.
+    """
     z, beta, offsets, n_jk = state.z, state.beta, plan.offsets, np.zeros(state.beta.size, np.int64)
     for b in range(first, end):
         t = 0.0
@@ -498,42 +839,45 @@ def log_doc_blocks(first, end, state, plan, work):
                 if n_jk[k] > 0:
                     p += log_rising(alpha * beta[k], n_jk[k])
                     n_jk[k] = 0
-            t += (
-                round(p * 4194304.0) / 4194304.0
-            )  # sums of such numbers are exact up to 2^31, in whatever order parts of a corpus are added up
+            # Sums of such rounded numbers are exact up to 2^31, in whatever order they are added.
+            t += round(p * 4194304.0) / 4194304.0
         work.log_p[b] = t
 
 # %% ../nbs/19_parallel.ipynb #f97c3283
 class ParallelSampler(DirectSampler):
-    """Partially collapsed Gibbs sampling with documents in parallel, for `hdp_nb.chain.run_chain`, after Terenin, Magnusson & Jonsson (2020), but exact.
+    """Partially collapsed Gibbs sampling with documents in parallel, for `run_chain`.
 
-    States are those of `DirectSampler`, and so are the parameters, with one more. `init` may be a
-    state of any sampler.
+    After Terenin, Magnusson and Jonsson (2020), but exact. States are those of
+    `hdp_nb.direct.DirectSampler`, and so are the parameters, with one more.
 
     Parameters
     ----------
+    *args, **more
+        Parameters of `hdp_nb.franchise.FranchiseSampler`; `init` may be a state of any sampler.
     n_threads : int
         Threads for a sweep. The chain is the same for any number of them.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not one of these.
     """
 
-    def __init__(self, *args, n_threads=1, **more):
+    def __init__(self, *args: Any, n_threads: int = 1, **more: Any):
         super().__init__(*args, **more)
-        self.n_threads, self.plan, self._works = (
-            check_int("n_threads", n_threads, 1),
-            make_plan(self.corpus),
-            [],
-        )
+        self.n_threads, self.plan = check_int("n_threads", n_threads, 1), make_plan(self.corpus)
+        self._works: list[ParallelWorkspace] = []
 
     def _work(self, capacity):
-        "Room for a sweep, used before if possible. Chains in several threads share the list: each takes what it uses out of it."
+        "A workspace, used before if possible; each of several chains in threads takes its own."
         try:
             work = self._works.pop()
         except IndexError:
-            return new_work(self.plan, capacity)
+            return new_parallel_workspace(self.plan, capacity)
         return work if work.inv.size == capacity else self._work(capacity)
 
-    def _with_room(self, state, atoms):
-        "The state with the topics that are offered, and room for the pool behind them."
+    def _offer(self, state, atoms):
+        "The state with the weights of new topics, and a slot for the pool after them."
         K = int(state.K)
         if K + len(atoms) >= state.beta.size:
             capacity = 16 * ((K + len(atoms)) // 16 + 1)
@@ -544,17 +888,15 @@ class ParallelSampler(DirectSampler):
 
     def _sweep(self, rng, state, run=in_turn):
         atoms, least = open_pool(rng, state, self.plan.lengths)
-        L, state = int(state.K) + len(atoms), self._with_room(state, atoms)
-        work = self._work(state.beta.size)
-        sweep_parallel(
-            run, rng, state, L, least, gamma_table(float(state.eta)), work, self.plan, self.prior
-        )
+        offered, state = Offered(int(state.K) + len(atoms), least), self._offer(state, atoms)
+        work, table = self._work(state.beta.size), gamma_table(float(state.eta))
+        sweep_parallel(run, rng, state, offered, table, work, self.plan, self.prior)
         self._works.append(work)
         return state
 
     def _log_joint(self, state, run):
-        "log p(x | z), and that of the rest (see DirectSampler)."
-        plan, work, K = self.plan, new_work(self.plan, 0), state.K[()]
+        "log p(x | z), and the log density of the rest of the state, as in DirectSampler."
+        plan, work, K = self.plan, new_parallel_workspace(self.plan, 0), state.K[()]
         run(log_word_blocks, work.log_p.size, state, plan, work)
         words = work.log_p.sum() - sum(
             log_rising(self.corpus.n_words * float(state.eta), n) for n in state.n_k[:K]
@@ -562,8 +904,8 @@ class ParallelSampler(DirectSampler):
         run(log_doc_blocks, work.log_p.size, state, plan, work)
         return float(words), float(work.log_p.sum() + log_weights(state.beta, K, state.gamma[()]))
 
-    def sweep(self, rng, state):
-        "One sweep over all tokens, their tables, the weights and the hyperparameters; (state, info for the trace)."
+    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
+        "Resample tokens, tables, weights and hyperparameters; return the state and the trace's row."
         with ThreadPoolExecutor(self.n_threads) as pool:
             run = partial(side_by_side, pool, self.n_threads) if self.n_threads > 1 else in_turn
             state = self._sweep(rng, state, run)

@@ -24,8 +24,8 @@ from hdp_nb.direct import (
     count_tables,
     draw_beta,
     find_pool,
-    give_tables,
-    give_weights,
+    add_tables,
+    add_weights,
     log_concentration,
     log_topics,
     log_weights,
@@ -37,15 +37,15 @@ from hdp_nb.direct import (
 from hdp_nb.franchise import (
     FranchiseSampler,
     FranchiseState,
-    new_scratch,
+    new_topic_workspace,
     resample_hyperparameters,
     seat_by_topic,
-    unseated,
+    empty_franchise,
 )
 from hdp_nb.lda import LDASampler
 from hdp_nb.special import log_antoniak, log_stirling
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topics import document_alpha, number_topics, predictive_topics, resample_eta
+from hdp_nb.topics import document_alpha, renumber_topics, predictive_topics, resample_eta
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
 
@@ -56,9 +56,9 @@ def posterior(i):
 
 
 @njit
-def _collect(kernel, rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_T, same, mean):
+def _collect(kernel, rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, mean):
     for _ in range(n):
-        if not kernel(rng, state, scratch, x, offsets, lengths, prior):
+        if not kernel(rng, state, workspace, x, offsets, lengths, prior):
             raise RuntimeError("more topics than tokens")
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
@@ -75,12 +75,12 @@ def collect(sampler, n, kernel=None, seed=0):
     c, rng = sampler.corpus, np.random.default_rng(seed)
     state, N = sampler.init(rng), c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(3)
-    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
+    workspace = new_topic_workspace(c.n_words, max(c.doc_lengths), state.m_k.size)
     _collect(
         kernel or sampler._kernel,
         rng,
         state,
-        scratch,
+        workspace,
         c.x,
         c.offsets,
         c.doc_lengths,
@@ -114,18 +114,18 @@ def test_exact_posterior(kind, i):
 
 
 @njit
-def stale_sweep(rng, state, scratch, x, offsets, lengths, prior):
+def stale_sweep(rng, state, workspace, x, offsets, lengths, prior):
     "The control: beta is drawn before gamma is."
     state.m_k[:] = 0
     for j in range(lengths.size):
         a, b = offsets[j], offsets[j + 1]
-        assign_tokens(rng, state, scratch, x, a, b, j, a, False)
+        assign_tokens(rng, state, workspace, x, a, b, j, a, False)
         state.n_tables[j] = count_tables(
-            rng, state.z, scratch.n_jk, state.m_k, state.beta, document_alpha(state.alpha, j), a, b
+            rng, state.z, workspace.n_jk, state.m_k, state.beta, document_alpha(state.alpha, j), a, b
         )
-    number_topics(state, scratch.label)
+    renumber_topics(state, workspace.label)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
-    resample_hyperparameters(rng, state, prior, lengths, scratch.m)
+    resample_hyperparameters(rng, state, prior, lengths, workspace.m)
     return True
 
 
@@ -233,8 +233,8 @@ def test_kernel_draws_what_its_definition_draws(capacity):
         np.append(0, np.cumsum(lengths)),
         rng.choice(capacity, 13, replace=False),
     )
-    state = give_weights(
-        rng, unseated(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity)
+    state = add_weights(
+        rng, empty_franchise(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity)
     )
     state.z[:] = rng.choice(slots[:-1], c.n_tokens)
     np.add.at(state.n_vk, (x, state.z), 1)
@@ -242,11 +242,11 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     state.beta[:] = 0
     state.beta[slots] = rng.dirichlet(np.ones(13))
     slow = type(state)(*(array.copy() for array in state))
-    scratch, births = new_scratch(V, 90, capacity), 0
+    workspace, births = new_topic_workspace(V, 90, capacity), 0
     for repeat in range(4):
         for j, (a, b) in enumerate(zip(offsets, offsets[1:])):
             streams, used = [np.random.default_rng([repeat, j]) for _ in range(2)], state.n_k > 0
-            assert assign_tokens(streams[0], state, scratch, x, a, b, j, a, False) == assign_slowly(
+            assert assign_tokens(streams[0], state, workspace, x, a, b, j, a, False) == assign_slowly(
                 streams[1], slow, x, a, b, j
             )
             births += (state.n_k[~used] > 0).sum()
@@ -265,7 +265,7 @@ class SparseSampler(DirectSampler):
 
 
 @njit
-def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
+def sweep_with_lists(rng, state, workspace, x, offsets, lengths, prior):
     n_v = np.bincount(x, minlength=state.n_vk.shape[0])
     lists = direct.WordTopics(
         np.cumsum(n_v) - n_v,
@@ -273,7 +273,7 @@ def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
         np.empty(x.size, np.int32),
         np.empty(x.size, np.int32),
     )
-    return sweep_sparsely(rng, state, scratch, x, offsets, lengths, prior, lists)
+    return sweep_sparsely(rng, state, workspace, x, offsets, lengths, prior, lists)
 
 
 @pytest.mark.parametrize("i", range(len(TINY)))
@@ -297,13 +297,13 @@ def test_one_document_by_lists_and_by_rows():
     rng, lengths, V, capacity = np.random.default_rng(1), [6, 300], 4, 544
     c = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V)
     x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
-    begin = give_weights(rng, unseated(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
+    begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
     begin.z[:] = rng.choice(slots[:-1], 306)
     np.add.at(begin.n_vk, (x, begin.z), 1)
     begin.n_k[:] = begin.n_vk.sum(axis=0)
     begin.beta[:] = 0
     begin.beta[slots] = rng.dirichlet(np.ones(9))
-    n_v, scratch, shares = np.bincount(x, minlength=V), new_scratch(V, 300, capacity), []
+    n_v, workspace, shares = np.bincount(x, minlength=V), new_topic_workspace(V, 300, capacity), []
     for by_lists in (False, True):
         counts = np.zeros((6, len(slots)))
         for _ in range(3000):
@@ -315,10 +315,10 @@ def test_one_document_by_lists_and_by_rows():
                     np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32)
                 )
                 direct.list_topics(lists, x, state.z, state.n_vk)
-                assert direct.assign_sparsely(rng, state, scratch, lists, x, 0, 6, 0, 0) == 6
+                assert direct.assign_sparsely(rng, state, workspace, lists, x, 0, 6, 0, 0) == 6
                 direct.write_counts(lists, state.n_vk)
             else:
-                assert assign_tokens(rng, state, scratch, x, 0, 6, 0, 0, False) == 6
+                assert assign_tokens(rng, state, workspace, x, 0, 6, 0, 0, False) == 6
             check = np.zeros_like(state.n_vk)
             np.add.at(check, (x, state.z), 1)
             assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
@@ -384,7 +384,7 @@ def test_capacity_follows_the_topics():
 def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None):
     "A state from tables of tokens and dishes of tables, and weights drawn for them."
     offsets = np.append(0, np.cumsum(lengths))
-    state = unseated(
+    state = empty_franchise(
         SimpleNamespace(n_tokens=offsets[-1], n_docs=len(lengths), n_words=V),
         alpha if all_alphas is None else all_alphas,
         gamma,
@@ -396,7 +396,7 @@ def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None
         np.add.at(state.m_k, k_j, 1)
         state.z[offsets[j] : offsets[j + 1]] = [k_j[s] for s in t_j]
     state.K[()] = (state.m_k > 0).sum()
-    full = give_weights(rng, state)
+    full = add_weights(rng, state)
     return kind(**{name: getattr(full, name) for name in kind._fields})
 
 
@@ -426,7 +426,7 @@ def test_geweke(kind, per_document, right):
         alphas = rng.gamma(2.0, size=4) / 2.0 if per_document else None
         t, k = seat(rng, lengths, alphas if per_document else [alpha] * 4, gamma)
         if kind is FranchiseSampler:
-            state = unseated(
+            state = empty_franchise(
                 SimpleNamespace(n_tokens=offsets[-1], n_docs=4, n_words=V),
                 alphas,
                 gamma,
@@ -445,7 +445,7 @@ def test_geweke(kind, per_document, right):
             return state
         if state_class is DirectState:
             return direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas)
-        return give_tables(
+        return add_tables(
             rng,
             direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas),
             offsets,
@@ -540,10 +540,10 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(kernel):
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     kind, seen = {"sweep_direct": DirectSampler, "sweep_hybrid": HybridSampler}[kernel], []
 
-    def spy(rng, state, scratch, *args):
-        begun = scratch.at.tolist()
-        done = getattr(direct, kernel)(rng, state, scratch, *args)
-        seen.append((begun, scratch.at.tolist(), done))
+    def spy(rng, state, workspace, *args):
+        begun = workspace.at.tolist()
+        done = getattr(direct, kernel)(rng, state, workspace, *args)
+        seen.append((begun, workspace.at.tolist(), done))
         return done
 
     sampler = kind(corpus, 0.1, 20.0, 200.0, None, None, init=1)
@@ -615,7 +615,7 @@ def test_tiny_weights_survive():
 def test_seat_tables():
     "Numbers of tables are Antoniak's for every document and topic; a table's dish is the topic of its tokens."
     corpus = Corpus.from_docs([[0] * 5, [], [0, 0, 0]], n_words=1)
-    state = give_weights(
+    state = add_weights(
         np.random.default_rng(0),
         seat_by_topic(corpus, np.array([0, 0, 0, 0, 1, 0, 1, 1]), np.array([2.0, 1.0, 4.0]), 1.0),
     )
@@ -787,7 +787,7 @@ def test_geweke_lda(right):
                 for n in lengths
             ]
         )
-        state = unseated(
+        state = empty_franchise(
             SimpleNamespace(n_tokens=12, n_docs=4, n_words=V), alpha, gamma, eta, capacity=4
         )
         state.z[:], state.K[()] = z, K

@@ -22,18 +22,18 @@ from hdp_nb.franchise import (
     _seat_tokens,
     _weigh_block,
     log_franchise,
-    new_scratch,
+    new_topic_workspace,
     seat_by_topic,
     serve_tables,
     sweep_franchise,
-    unseated,
+    empty_franchise,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
 from hdp_nb.topics import (
     TopicCounts,
     fold_in,
     log_likelihood,
-    pick,
+    draw_weighted,
     predictive_topics,
     token_probabilities,
 )
@@ -51,9 +51,9 @@ TOLERANCE = 0.015
 
 
 @njit
-def _collect(rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
+def _collect(rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
     for _ in range(n):
-        if not sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, True):
+        if not sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, True):
             raise RuntimeError("more dishes than tokens")
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
@@ -70,8 +70,8 @@ def collect(sampler, n, seed=0):
     state = sampler.init(rng)
     N = c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(2)
-    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
-    _collect(rng, state, scratch, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
+    workspace = new_topic_workspace(c.n_words, max(c.doc_lengths), state.m_k.size)
+    _collect(rng, state, workspace, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
     return out
 
 
@@ -266,7 +266,7 @@ def test_pick_is_exact(length):
     "Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight says, and zeros never."
     p = np.random.default_rng(length).integers(0, 4, length).astype(float)
     n = int(p.sum())
-    plain = getattr(pick, "py_func", pick)
+    plain = getattr(draw_weighted, "py_func", draw_weighted)
     picked = [
         plain(SimpleNamespace(random=lambda: (i + 0.5) / n), p, np.empty(length)) for i in range(n)
     ]
@@ -289,10 +289,10 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     calls = []
 
-    def spy(rng, state, scratch, *args):
-        begun, seated = scratch.at.tolist(), (state.t.copy(), state.z.copy())
-        done = sweep_franchise(rng, state, scratch, *args)
-        calls.append((begun, scratch.at.tolist(), seated, done))
+    def spy(rng, state, workspace, *args):
+        begun, seated = workspace.at.tolist(), (state.t.copy(), state.z.copy())
+        done = sweep_franchise(rng, state, workspace, *args)
+        calls.append((begun, workspace.at.tolist(), seated, done))
         return done
 
     monkeypatch.setattr(franchise, "sweep_franchise", spy)
@@ -320,26 +320,26 @@ def test_running_values_are_those_of_the_counts():
         [a, np.zeros(a.shape[:-1] + (capacity - a.shape[-1],), a.dtype)], axis=-1
     )
     state = state._replace(n_vk=room(state.n_vk), n_k=room(state.n_k), m_k=room(state.m_k))
-    scratch = new_scratch(corpus.n_words, 30, capacity)
+    workspace = new_topic_workspace(corpus.n_words, 30, capacity)
 
     def check():
         "One of the dishes that nobody serves has the mass gamma, the others none."
-        assert (scratch.mass == state.m_k)[state.m_k > 0].all() and sorted(
-            scratch.mass[state.m_k == 0]
+        assert (workspace.mass == state.m_k)[state.m_k > 0].all() and sorted(
+            workspace.mass[state.m_k == 0]
         )[-2:] == [0, gamma]
-        assert np.allclose(scratch.total, state.n_k + corpus.n_words * eta)
+        assert np.allclose(workspace.total, state.n_k + corpus.n_words * eta)
 
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         before = state.m_k > 0
-        assert _seat_tokens(rng, state, scratch, x, a, b, j, a, eta) == b
+        assert _seat_tokens(rng, state, workspace, x, a, b, j, a, eta) == b
         check()
         n_jk = np.bincount(state.z[a:b], minlength=capacity)
-        assert (scratch.n_jk == n_jk).all()
+        assert (workspace.n_jk == n_jk).all()
         assert np.allclose(
-            scratch.coef, (n_jk + alpha * scratch.mass / (state.m_k.sum() + gamma)) / scratch.total
+            workspace.coef, (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total
         )
-        assert serve_tables(rng, state, scratch, x, a, b, j, 0, eta) == state.n_tables[j]
+        assert serve_tables(rng, state, workspace, x, a, b, j, 0, eta) == state.n_tables[j]
         check()
         opened, closed = (
             opened + (~before & (state.m_k > 0)).sum(),
@@ -353,23 +353,23 @@ def test_block_predictive(n):
     "Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at which logarithms are taken."
     V, K, eta = 9, 8, 0.01
     rng = np.random.default_rng(n)
-    scratch, n_vk = new_scratch(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
+    workspace, n_vk = new_topic_workspace(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
     n_vk[:, 5:] = n_vk[::2, 0] = 0  # slot 5 is free; some words of topic 0 are new to it
-    scratch.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
-    scratch.total[:] = n_vk.sum(axis=0) + V * eta
+    workspace.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
+    workspace.total[:] = n_vk.sum(axis=0) + V * eta
     x = rng.integers(V, size=n).astype(np.int32)
     for _ in range(2):  # twice: nothing may stay behind
-        _weigh_block(scratch, n_vk, x, np.arange(n), eta)
+        _weigh_block(workspace, n_vk, x, np.arange(n), eta)
         n_v = np.bincount(x, minlength=V)[:, None]
         log_f = (
             (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)
-            - gammaln(scratch.total + n)
-            + gammaln(scratch.total)
+            - gammaln(workspace.total + n)
+            + gammaln(workspace.total)
         )
-        w = scratch.mass * np.exp(log_f - log_f[scratch.mass > 0].max())
+        w = workspace.mass * np.exp(log_f - log_f[workspace.mass > 0].max())
         assert (
-            np.allclose(scratch.p / scratch.p.sum(), w / w.sum(), rtol=1e-6, atol=1e-12)
-            and not scratch.seen.any()
+            np.allclose(workspace.p / workspace.p.sum(), w / w.sum(), rtol=1e-6, atol=1e-12)
+            and not workspace.seen.any()
         )
         x = x[::-1].copy()
 
@@ -559,7 +559,7 @@ def seating_state(t, k, x, lengths, V, alpha, gamma):
     "A FranchiseState from tables of tokens and dishes of tables, counted anew."
     offsets = np.append(0, np.cumsum(lengths))
     corpus = SimpleNamespace(n_tokens=len(x), n_docs=len(lengths), n_words=V)
-    state = unseated(corpus, alpha, gamma, capacity=32)
+    state = empty_franchise(corpus, alpha, gamma, capacity=32)
     state.t[:] = np.concatenate(t)
     for j, (t_j, k_j) in enumerate(zip(t, k)):
         state.n_tables[j] = len(k_j)

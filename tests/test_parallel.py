@@ -26,14 +26,14 @@ from hdp_nb.parallel import (
     ParallelSampler,
     add_up_words,
     count_words,
-    draw_topics,
+    sample_topics,
     find_topic,
     gamma_from_one,
     gamma_in_cell,
     gamma_table,
     in_turn,
     make_plan,
-    new_work,
+    new_parallel_workspace,
     open_pool,
     scale_topics,
     seat_words,
@@ -101,7 +101,7 @@ def collect(sampler, n, relative=False, seed=0):
         rng,
         state,
         gamma_table(sampler.eta),
-        new_work(sampler.plan, 256),
+        new_parallel_workspace(sampler.plan, 256),
         sampler.plan,
         sampler.prior,
         n,
@@ -293,10 +293,10 @@ def test_light_topics_are_left_alone():
     sampler, rng = ParallelSampler(corpus, 0.1, 5.0, init=6), np.random.default_rng(0)
     state = sampler.init(rng)
     plan, z = sampler.plan, state.z.copy()
-    work = new_work(plan, state.beta.size)
+    work = new_parallel_workspace(plan, state.beta.size)
     state.beta[:7] = 0.3, 1e-9, 0.2, 0.2, 1e-9, 0.2, 0.1
     in_turn(
-        draw_topics, work.log_p.size, np.uint64(1), 6, *gamma_table(0.1), state.n_vk, plan, work
+        sample_topics, work.log_p.size, np.uint64(1), 6, *gamma_table(0.1), state.n_vk, plan, work
     )
     scale_topics(rng, state, 6, 1e-6, plan, work)
     in_turn(add_up_words, work.log_p.size, 6, state.beta, plan, work)
@@ -318,9 +318,9 @@ def test_a_sweep_of_the_documents_from_its_definition():
     )
     state = sampler.init(rng)
     plan = sampler.plan
-    work = new_work(plan, state.beta.size)
+    work = new_parallel_workspace(plan, state.beta.size)
     in_turn(
-        draw_topics, work.log_p.size, np.uint64(1), 3, *gamma_table(0.3), state.n_vk, plan, work
+        sample_topics, work.log_p.size, np.uint64(1), 3, *gamma_table(0.3), state.n_vk, plan, work
     )
     scale_topics(rng, state, 3, 0.0, plan, work)
     in_turn(add_up_words, work.log_p.size, 3, state.beta, plan, work)
@@ -551,12 +551,12 @@ def test_gamma_cells(shape):
 
 @pytest.mark.parametrize("eta", [0.1, 0.5, 1.0, 2.5])
 def test_topics_drawn(eta):
-    "The variates of draw_topics: words without tokens have shape eta, the others eta + n."
+    "The variates of sample_topics: words without tokens have shape eta, the others eta + n."
     corpus = Corpus.from_docs([[0] * 3 + [1]] + [[v] for v in range(3000)])
     plan, n_vk = make_plan(corpus), np.zeros((3000, 40), np.int32)
     n_vk[0], n_vk[1] = 3, 1
-    work = new_work(plan, 40)
-    draw_topics(0, work.log_p.size, np.uint64(3), 40, *gamma_table(eta), n_vk, plan, work)
+    work = new_parallel_workspace(plan, 40)
+    sample_topics(0, work.log_p.size, np.uint64(3), 40, *gamma_table(eta), n_vk, plan, work)
     p = stats.gamma(eta).cdf(work.g[2:])
     assert (
         stats.chisquare(np.histogram(p, bins=1024, range=(0, 1))[0]).pvalue
@@ -579,7 +579,7 @@ def test_tables_of_words():
         corpus, 0.7, init=np.concatenate([np.repeat(np.arange(3), row) for row in n_vk])
     )
     state = sampler.init(np.random.default_rng(0))
-    work, tables = new_work(sampler.plan, state.beta.size), []
+    work, tables = new_parallel_workspace(sampler.plan, state.beta.size), []
     work.label[:] = np.arange(state.beta.size)
     count_words(0, work.log_p.size, state, sampler.plan, work)
     for seed in range(4000):

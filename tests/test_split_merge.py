@@ -21,7 +21,7 @@ from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.dp import DPMixtureSampler
-from hdp_nb.franchise import FranchiseSampler, unseated
+from hdp_nb.franchise import FranchiseSampler, empty_franchise
 from hdp_nb.lda import LDASampler
 from hdp_nb.likelihood import normal_inverse_gamma
 from hdp_nb.split_merge import (
@@ -32,7 +32,7 @@ from hdp_nb.split_merge import (
     gather_tables,
     informed_anchors,
     log_likeness,
-    new_room,
+    new_split_merge_workspace,
     propose_tables,
     scan_tables,
     weigh_table,
@@ -92,7 +92,7 @@ def one_dish(gamma=GAMMA):
     "The franchise in which all tables serve one dish, and the place of each table."
     docs = [sum((TABLES[b] for b in range(len(TABLES)) if DOCUMENT[b] == j), []) for j in range(4)]
     corpus = Corpus.from_docs(docs, n_words=V)
-    state, places, at = unseated(corpus, 1.0, gamma, ETA), [], 0
+    state, places, at = empty_franchise(corpus, 1.0, gamma, ETA), [], 0
     for b, (words, j) in enumerate(zip(TABLES, DOCUMENT)):
         places.append(corpus.offsets[j] + state.n_tables[j])
         state.t[at : at + len(words)], at = state.n_tables[j], at + len(words)
@@ -194,7 +194,7 @@ def test_anchors():
     "All second tables, given the first, as often as (S5) says; -1 and -2 where there is nothing to propose."
     corpus, state, places = one_dish()
     room, tally, rng = (
-        new_room(V, corpus.n_tokens, 16),
+        new_split_merge_workspace(V, corpus.n_tokens, 16),
         np.zeros(4, np.int64),
         np.random.default_rng(0),
     )
@@ -252,7 +252,7 @@ def test_block_predictives(n):
 def test_likelihood_ratio():
     "One pass gives log f(k1) + log f(k2) - log f(k), whatever the order (S4)."
     corpus, state, places = one_dish()
-    room, rng = new_room(V, corpus.n_tokens, 16), np.random.default_rng(0)
+    room, rng = new_split_merge_workspace(V, corpus.n_tokens, 16), np.random.default_rng(0)
     S, n = gather_tables(state, room, corpus.offsets, places[1], places[3])
     assert (S, n) == (len(TABLES), corpus.n_tokens)
     for _ in range(5):
@@ -268,7 +268,7 @@ def test_likelihood_ratio():
 
 def test_likeness():
     corpus, state, places = one_dish()
-    room = new_room(V, corpus.n_tokens, 16)
+    room = new_split_merge_workspace(V, corpus.n_tokens, 16)
     tokens = np.arange(3, dtype=np.int32)
     assert log_likeness(state, room, corpus.x, tokens, 0) == -math.inf
     n_v = np.bincount(corpus.x, minlength=V)
