@@ -168,7 +168,7 @@ def write_job(path, job, topics=None):
         n_vk, fixed = (
             n_vk[:, : job.L],
             np.flatnonzero(job.work.inv[: job.L] == 1.0),
-        )  # those that scale_topics put a number into
+        )  # those that _scale_topics put a number into
         at = np.flatnonzero(n_vk)
         arrays |= {
             "topics": seed,

@@ -18,18 +18,20 @@ from scipy.sparse import csr_array
 
 from .checks import check_positive
 from .corpus import as_corpus
-from .direct import LEAST_WEIGHT, DirectSampler, count_tables, draw_beta, find_pool
+from .direct import DirectSampler, count_tables, draw_beta
 from .dp import resample_concentration
-from .franchise import weigh_topics
 from .priors import ConcentrationPrior, as_prior, is_free
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
+    LEAST_WEIGHT,
     TopicCounts,
     draw_weighted,
+    find_pool,
     log_likelihood,
     renumber_topics,
     resample_alpha,
     resample_eta,
+    weigh_topics,
 )
 
 # %% ../nbs/22_tree.ipynb #4719facf

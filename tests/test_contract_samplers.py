@@ -28,7 +28,8 @@ from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.split_merge import DPSplitMerge, HDPSplitMerge, SplitMerge
+from hdp_nb.hdp_split_merge import HDPSplitMerge
+from hdp_nb.split_merge import DPSplitMerge, SplitMerge
 from hdp_nb.topic_models import HDP
 from hdp_nb.tree import TreeSampler
 from hdp_nb.variational_models import OnlineHDP

@@ -31,8 +31,8 @@ from hdp_nb.direct import (
     log_weights,
     seat_tables,
     slice_concentration,
-    sweep_direct,
-    sweep_sparsely,
+    _sweep_direct,
+    _sweep_sparsely,
 )
 from hdp_nb.franchise import (
     FranchiseSampler,
@@ -273,7 +273,7 @@ def sweep_with_lists(rng, state, workspace, x, offsets, lengths, prior):
         np.empty(x.size, np.int32),
         np.empty(x.size, np.int32),
     )
-    return sweep_sparsely(rng, state, workspace, x, offsets, lengths, prior, lists)
+    return _sweep_sparsely(rng, state, workspace, x, offsets, lengths, prior, lists)
 
 
 @pytest.mark.parametrize("i", range(len(TINY)))
@@ -357,7 +357,7 @@ def test_many_topics():
     sampler._drive = lambda kernel, *rest: seen.append(kernel)
     sampler._sweep(None, state)
     sampler._sweep(None, whole.state)
-    assert seen == [sweep_sparsely, sweep_direct]
+    assert seen == [_sweep_sparsely, _sweep_direct]
 
 
 def test_capacity_follows_the_topics():
@@ -534,11 +534,11 @@ def test_counts_after_every_sweep(kind, init, gamma):
     assert gamma == 1.0 or max(capacities) > 16
 
 
-@pytest.mark.parametrize("kernel", ["sweep_direct", "sweep_hybrid"])
+@pytest.mark.parametrize("kernel", ["_sweep_direct", "_sweep_hybrid"])
 def test_a_sweep_goes_on_where_it_ran_out_of_room(kernel):
     "With room from the start or with arrays that grow on the way, the draws that are made are the same until a slot is missing, and all tokens get theirs."
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
-    kind, seen = {"sweep_direct": DirectSampler, "sweep_hybrid": HybridSampler}[kernel], []
+    kind, seen = {"_sweep_direct": DirectSampler, "_sweep_hybrid": HybridSampler}[kernel], []
 
     def spy(rng, state, workspace, *args):
         begun = workspace.at.tolist()

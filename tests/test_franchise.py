@@ -25,7 +25,7 @@ from hdp_nb.franchise import (
     new_topic_workspace,
     seat_by_topic,
     serve_tables,
-    sweep_franchise,
+    _sweep_franchise,
     empty_franchise,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
@@ -53,7 +53,7 @@ TOLERANCE = 0.015
 @njit
 def _collect(rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
     for _ in range(n):
-        if not sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, True):
+        if not _sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, True):
             raise RuntimeError("more dishes than tokens")
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
@@ -291,11 +291,11 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
 
     def spy(rng, state, workspace, *args):
         begun, seated = workspace.at.tolist(), (state.t.copy(), state.z.copy())
-        done = sweep_franchise(rng, state, workspace, *args)
+        done = _sweep_franchise(rng, state, workspace, *args)
         calls.append((begun, workspace.at.tolist(), seated, done))
         return done
 
-    monkeypatch.setattr(franchise, "sweep_franchise", spy)
+    monkeypatch.setattr(franchise, "_sweep_franchise", spy)
     sampler, rng = FranchiseSampler(corpus, 0.1, 2.0, 60.0, None, None), np.random.default_rng(0)
     state = sampler.init(rng)
     assert len(calls) > 2 and [done for *_, done in calls] == [False] * (len(calls) - 1) + [True]

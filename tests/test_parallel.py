@@ -28,26 +28,26 @@ from hdp_nb.parallel import (
     count_words,
     sample_topics,
     find_topic,
-    gamma_from_one,
-    gamma_in_cell,
+    _gamma_from_one,
+    _gamma_in_cell,
     gamma_table,
     in_turn,
     make_plan,
     new_parallel_workspace,
-    open_pool,
-    scale_topics,
-    seat_words,
+    _open_pool,
+    _scale_topics,
+    _seat_words,
     side_by_side,
     stream,
     sweep_documents,
-    sweep_parallel,
+    _sweep_parallel,
     uniform,
 )
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
 from hdp_nb.topics import log_likelihood, pad_array
 
-sweep_in_one_call = njit(sweep_parallel)
+sweep_in_one_call = njit(_sweep_parallel)
 
 
 @njit
@@ -59,7 +59,7 @@ def jitted_in_turn(kernel, blocks, *args):
 def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, mean):
     for _ in range(n):
         K = state.K[()]
-        atoms, least = open_pool(rng, state, plan.lengths)
+        atoms, least = _open_pool(rng, state, plan.lengths)
         if relative:  # the control: topics heavier than a part of the pool are offered, and the pool depends on z
             least, rest, atoms = state.beta[K] / 4, state.beta[K], np.zeros(0)
             while rest > least:
@@ -298,7 +298,7 @@ def test_light_topics_are_left_alone():
     in_turn(
         sample_topics, work.log_p.size, np.uint64(1), 6, *gamma_table(0.1), state.n_vk, plan, work
     )
-    scale_topics(rng, state, 6, 1e-6, plan, work)
+    _scale_topics(rng, state, 6, 1e-6, plan, work)
     in_turn(add_up_words, work.log_p.size, 6, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 6, state, plan, work)
     light = np.isin(z, [1, 4])
@@ -322,7 +322,7 @@ def test_a_sweep_of_the_documents_from_its_definition():
     in_turn(
         sample_topics, work.log_p.size, np.uint64(1), 3, *gamma_table(0.3), state.n_vk, plan, work
     )
-    scale_topics(rng, state, 3, 0.0, plan, work)
+    _scale_topics(rng, state, 3, 0.0, plan, work)
     in_turn(add_up_words, work.log_p.size, 3, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 3, state, plan, work)
     phi = work.g[2, :3] * work.inv[:3]
@@ -516,12 +516,12 @@ def gammas(shape, edge, power, ratio, cells, s, n):
     out = np.empty(n)
     for i in range(n):
         if shape > 1.0 or not cells:
-            out[i], s = gamma_from_one(shape, s)
+            out[i], s = _gamma_from_one(shape, s)
         else:
             c, s = uniform(s)
             u, s = uniform(s)
             w, s = uniform(s)
-            out[i], s = gamma_in_cell(shape, edge, power, ratio, int(1024 * c), u, w, s)
+            out[i], s = _gamma_in_cell(shape, edge, power, ratio, int(1024 * c), u, w, s)
     return out
 
 
@@ -583,7 +583,7 @@ def test_tables_of_words():
     work.label[:] = np.arange(state.beta.size)
     count_words(0, work.log_p.size, state, sampler.plan, work)
     for seed in range(4000):
-        seat_words(0, work.log_p.size, np.uint64(seed), state, sampler.plan, work)
+        _seat_words(0, work.log_p.size, np.uint64(seed), state, sampler.plan, work)
         tables.append(work.tables.sum())
     expected = sum(0.7 / (0.7 + l) for n in n_vk.ravel() for l in range(n))
     assert (state.n_vk[:, :3] == n_vk).all() and abs(np.mean(tables) - expected) < 0.1
@@ -615,7 +615,7 @@ def test_pool():
     rng, lengths = np.random.default_rng(0), np.array([20, 0, 30])
     tables = np.log(21) + np.log(31)
     for _ in range(4000):
-        atoms, least = open_pool(rng, State, lengths)
+        atoms, least = _open_pool(rng, State, lengths)
         assert (
             np.isclose(least, gamma / (gamma + tables) / 16)
             and (atoms > least).all()

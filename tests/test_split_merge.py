@@ -24,10 +24,10 @@ from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.franchise import FranchiseSampler, empty_franchise
 from hdp_nb.lda import LDASampler
 from hdp_nb.likelihood import normal_inverse_gamma
-from hdp_nb.split_merge import (
-    DPSplitMerge,
+from hdp_nb.hdp_split_merge import (
+
     HDPSplitMerge,
-    SplitMergeState,
+
     _log_block,
     gather_tables,
     informed_anchors,
@@ -37,6 +37,7 @@ from hdp_nb.split_merge import (
     scan_tables,
     weigh_table,
 )
+from hdp_nb.split_merge import DPSplitMerge, MoveOptions, SplitMergeState
 from hdp_nb.synthetic import make_bars
 
 SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler}
