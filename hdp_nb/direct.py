@@ -609,7 +609,7 @@ class DirectSampler(FranchiseSampler):
         )
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample tokens, tables, weights and hyperparameters; return the state and the trace's row."
+        "Resample tokens, tables and all parameters; return the state and the trace's row."
         state = self._sweep(rng, state)
         words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
         weights = log_weights(state.beta, state.K[()], state.gamma[()])
@@ -617,7 +617,7 @@ class DirectSampler(FranchiseSampler):
 
 
 class HybridSampler(DirectSampler):
-    """Gibbs sampling by direct assignment of tokens and new dishes for whole tables, for `run_chain`.
+    """Gibbs sampling by direct assignment, then new dishes for whole tables, for `run_chain`.
 
     Teh et al. (2006), end of section 5.4. Parameters are those of
     `hdp_nb.franchise.FranchiseSampler`; `init` may be a state of any of the three samplers.

@@ -88,7 +88,7 @@ _CHUNK = 32  # words of a block multiplied up before a logarithm is taken
 
 @njit(nogil=True)
 def _find_free(m_k, mass, gamma):
-    "Give mass gamma to the first slot without tables, where a new dish would go; -1 if none is left."
+    "Give mass gamma to the first slot without tables, for a new dish; -1 if there is none."
     for k in range(m_k.shape[0]):
         if m_k[k] == 0:
             mass[k] = gamma
@@ -153,7 +153,7 @@ def _empty_table(n_jt, b, end):
 # %% ../nbs/15_franchise.ipynb #3d29e35f
 @njit(nogil=True)
 def _seat_tokens(rng, state, workspace, x, offsets, j, start):
-    "Gibbs over the tables of document j's tokens from number `start` on; returns how many are done."
+    "Gibbs over the tables of document j's tokens from `start` on; returns how many are done."
     t, z, n_jt, k_jt = state.t, state.z, state.n_jt, state.k_jt
     n_vk, n_k, m_k, T = state.n_vk, state.n_k, state.m_k, state.n_tables[j]
     n_jk, mass, total = workspace.n_jk, workspace.mass, workspace.total
@@ -426,7 +426,7 @@ def log_franchise(state: FranchiseState, offsets: np.ndarray) -> float:
     float
         Natural logarithm of p(t) p(k); Wang and Blei (2012), equations 2 and 4.
     """
-    total = log_eppf_compiled(state.m_k, state.gamma[()])
+    total = log_eppf_compiled(state.m_k, float(state.gamma[()]))
     for j in range(offsets.shape[0] - 1):
         first = offsets[j]
         total += log_eppf_compiled(
@@ -537,7 +537,8 @@ class FranchiseSampler:
     alpha, gamma : float > 0
         Concentrations of the documents' DPs and of the top DP. These and eta are first values, or
         fixed ones where the prior is None.
-    alpha_prior, gamma_prior, eta_prior : (shape, rate) of a Gamma prior, ConcentrationPrior, or None
+    alpha_prior, gamma_prior, eta_prior : (shape, rate), ConcentrationPrior, or None
+        A pair is a Gamma prior; None holds the parameter fixed.
     init : "sequential", int, int array of N topics, or the state of a sampler of the HDP
         Where chains begin: with sequential prediction; with every token in one of `init` topics
         at random; with these topics; in this state.
@@ -566,7 +567,8 @@ class FranchiseSampler:
         check_positive(eta=eta, alpha=alpha, gamma=gamma)
         if eta < 1e-6:  # a block multiplies 32 factors as small as eta before taking a logarithm
             raise ValueError(f"eta must be at least 1e-6, got {eta!r}")
-        self.gamma, self.eta, self.begin = float(gamma), float(eta), init
+        self.gamma, self.eta = float(gamma), float(eta)
+        self.begin: Any = init
         self.alpha: float | np.ndarray = float(alpha)
         if alpha_per_document:
             self.alpha = np.full(self.corpus.n_docs, float(alpha))
@@ -679,7 +681,7 @@ class FranchiseSampler:
         return self._drive(_sweep_franchise, rng, state, serve)
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample all tokens, tables and hyperparameters once; return the state and the trace's row."
+        "Resample tokens, tables and hyperparameters; return the state and the trace's row."
         state = self._sweep(rng, state, serve=True)
         words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
         return state, self._info(state, words, log_franchise(state, self.corpus.offsets))

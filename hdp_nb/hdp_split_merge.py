@@ -62,15 +62,10 @@ class SplitMergeWorkspace(NamedTuple):
 
 def new_split_merge_workspace(n_words: int, n_tokens: int, capacity: int) -> SplitMergeWorkspace:
     "Allocate the temporary arrays for a vocabulary, a number of tokens and of slots for dishes."
+    shapes = [(n_words, 2), 2, 2, n_words, capacity]
+    kinds = [np.int64, np.float64, np.float64, np.int64, np.float64]
     ints = [np.empty(n_tokens, np.int32) for _ in range(5)]
-    return SplitMergeWorkspace(
-        *ints,
-        np.zeros((n_words, 2), np.int64),
-        np.zeros(2),
-        np.zeros(2),
-        np.zeros(n_words, np.int64),
-        np.zeros(capacity),
-    )
+    return SplitMergeWorkspace(*ints, *[np.zeros(n, kind) for n, kind in zip(shapes, kinds)])
 
 # %% ../nbs/21_hdp_split_merge.ipynb #0d1e7275
 @njit(nogil=True)

@@ -129,10 +129,12 @@ def sweep_lda(
     if is_free(prior.alpha):
         resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
     if is_free(prior.eta):
-        state.eta[()] = resample_eta(rng, state.eta[()], state.n_vk, state.n_k, prior.eta)
+        eta = float(state.eta[()])
+        state.eta[()] = resample_eta(rng, eta, state.n_vk, state.n_k, prior.eta)
     if learned:
+        K, gamma = int(state.K[()]), float(state.gamma[()])
         state.gamma[()] = resample_finite_weights(
-            rng, state.beta, state.m_k, state.K[()], state.gamma[()], prior.gamma, workspace.m
+            rng, state.beta, state.m_k, K, gamma, prior.gamma, workspace.m
         )
     return True
 
@@ -204,7 +206,7 @@ class LDASampler(DirectSampler):
     def init(self, rng: np.random.Generator) -> DirectState:
         "Draw the first state of a chain."
         c, K = self.corpus, self.n_topics
-        state = empty_franchise(c, *self._hyperparameters(), capacity=16 * -(-K // 16))
+        state = empty_franchise(c, self.alpha, self.gamma, self.eta, capacity=16 * -(-K // 16))
         state.z[:] = (
             rng.integers(self.begin, size=c.n_tokens) if isinstance(self.begin, int) else self.begin
         )
@@ -238,7 +240,7 @@ class LDASampler(DirectSampler):
         return self._drive(sweep_lda, rng, state, self.learned)
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample tokens, weights if learned, and hyperparameters; return the state and trace's row."
+        "Resample tokens, weights and hyperparameters; return the state and the trace's row."
         state = self._sweep(rng, state)
         words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
         rest = log_topics(state, self.corpus.offsets)
@@ -248,7 +250,7 @@ class LDASampler(DirectSampler):
         return state, self._info(state, words, rest)
 
     def snapshot(self, state: Any) -> TopicCounts:
-        "Return what predictions need: words, expected weights (0 for other topics), hyperparameters."
+        "Return what predictions need: words, expected weights, hyperparameters."
         K = self.n_topics
         beta = state.m_k[:K] + state.gamma / K if self.learned else np.ones(K)
         return super().snapshot(state)._replace(beta=np.append(beta / beta.sum(), 0.0))

@@ -263,19 +263,10 @@ class ParallelWorkspace(NamedTuple):
 def new_parallel_workspace(plan: Plan, capacity: int) -> ParallelWorkspace:
     "Allocate the temporary arrays of a sweep, for a plan and a number of slots for topics."
     V, blocks = plan.start.size - 1, plan.doc_block.size - 1
-    floats, ints = np.empty, lambda *shape: np.empty(shape, np.int64)
-    return ParallelWorkspace(
-        floats((V, capacity)),
-        floats((V, capacity)),
-        floats(V),
-        floats(capacity),
-        floats((blocks, capacity)),
-        ints(blocks, capacity),
-        ints(blocks, capacity),
-        ints(capacity),
-        ints(blocks),
-        floats(blocks),
-    )
+    by_word, by_block = (V, capacity), (blocks, capacity)
+    shapes = [by_word, by_word, V, capacity, by_block, by_block, by_block, capacity, blocks, blocks]
+    kinds = [np.float64] * 5 + [np.int64] * 4 + [np.float64]
+    return ParallelWorkspace(*[np.empty(shape, kind) for shape, kind in zip(shapes, kinds)])
 
 # %% ../nbs/19_parallel.ipynb #fc80181b
 class _Offered(NamedTuple):
@@ -394,15 +385,12 @@ def add_up_words(
 
     Parameters
     ----------
-    first, end : int
-        Blocks first, ..., end - 1 of `plan.word_block`.
-    L : int
-        Topics that are offered.
+    first, end, L
+        As in `sample_topics`.
     beta : float array, shape (capacity,)
         Weights of the topics.
-    plan : Plan
-    work : ParallelWorkspace
-        Receives `below` and `mass`.
+    plan, work
+        The workspace receives `below` and `mass`.
     """
     start, g, below, weight = plan.start, work.g, work.below, work.inv * beta
     for v in range(plan.word_block[first], plan.word_block[end]):
@@ -455,7 +443,7 @@ def sweep_documents(
 
     Notes
     -----
-    (P2), for tokens whose topic is in the set (P5); tables by Teh et al. (2006), equation 40.
+    (P2) for tokens whose topic is in the set (P5).
     """
     x, offsets, doc_block = plan.x, plan.offsets, plan.doc_block
     z, beta, n_tables = state.z, state.beta, state.n_tables
@@ -468,7 +456,7 @@ def sweep_documents(
         n_k[:] = 0
         for j in range(doc_block[b], doc_block[b + 1]):
             s, alpha, R, tables = (
-                stream(seed, plan.first[()] + j),
+                stream(seed, int(plan.first[()]) + j),
                 document_alpha(state.alpha, j),
                 0,
                 0,
@@ -551,11 +539,10 @@ def count_words(
 
     Parameters
     ----------
-    first, end : int
-        Blocks first, ..., end - 1 of `plan.word_block`.
+    first, end, plan
+        As in `sample_topics`.
     state : DirectState
         z gets the new numbers of the topics, n_vk the counts.
-    plan : Plan
     work : ParallelWorkspace
         Its `label` holds the new numbers.
     """
@@ -668,16 +655,11 @@ def log_doc_blocks(
 
     Parameters
     ----------
-    first, end : int
-        Blocks first, ..., end - 1 of `plan.doc_block`.
+    first, end, plan
+        As in `sweep_documents`.
     state : DirectState
-    plan : Plan
     work : ParallelWorkspace
-        `log_p` receives the parts.
-
-    Notes
-    -----
-    Teh et al. (2006), equation 36.
+        `log_p` receives the parts; Teh et al. (2006), equation 36.
     """
     z, beta, offsets, n_jk = state.z, state.beta, plan.offsets, np.zeros(state.beta.size, np.int64)
     for b in range(first, end):
@@ -758,7 +740,7 @@ class ParallelSampler(DirectSampler):
         return float(words), float(work.log_p.sum() + log_weights(state.beta, K, state.gamma[()]))
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample tokens, tables, weights and hyperparameters; return the state and the trace's row."
+        "Resample tokens, tables and all parameters; return the state and the trace's row."
         with ThreadPoolExecutor(self.n_threads) as pool:
             run = partial(side_by_side, pool, self.n_threads) if self.n_threads > 1 else in_turn
             state = self._sweep(rng, state, run)

@@ -240,16 +240,9 @@ def new_topic_workspace(n_words: int, longest: int, capacity: int) -> TopicWorks
     -------
     TopicWorkspace
     """
-    floats = [np.zeros(capacity) for _ in range(9)]
-    return TopicWorkspace(
-        *floats,
-        np.zeros(longest, np.int64),
-        np.zeros(longest + 1, np.int64),
-        np.zeros(n_words, np.int32),
-        np.zeros(capacity, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros(3, np.int64),
-    )
+    lengths = [capacity] * 9 + [longest, longest + 1, n_words, capacity, 1, 3]
+    kinds = [np.float64] * 9 + [np.int64, np.int64, np.int32] + [np.int64] * 3
+    return TopicWorkspace(*[np.zeros(n, kind) for n, kind in zip(lengths, kinds)])
 
 # %% ../nbs/14_topics.ipynb #859299da
 @njit(nogil=True)
