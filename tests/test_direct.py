@@ -1,5 +1,6 @@
 """Direct assignment, the hybrid and LDA against exact posteriors, the prior, their own bookkeeping, and wrong samplers."""
 
+import math
 from functools import cache
 from itertools import product
 from math import exp
@@ -12,7 +13,7 @@ from numba import njit
 from scipy.special import gammaln, poch
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
-from hdp_nb import direct
+from hdp_nb import direct, vector_kernels
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import (
@@ -20,32 +21,32 @@ from hdp_nb.direct import (
     DirectState,
     HybridSampler,
     HybridState,
+    _sweep_direct,
+    _sweep_sparsely,
+    add_tables,
+    add_weights,
     assign_tokens,
     count_tables,
     draw_beta,
-    find_pool,
-    add_tables,
-    add_weights,
-    log_concentration,
     log_topics,
     log_weights,
     seat_tables,
-    slice_concentration,
-    _sweep_direct,
-    _sweep_sparsely,
 )
-from hdp_nb.franchise import (
-    FranchiseSampler,
-    FranchiseState,
-    new_topic_workspace,
-    resample_hyperparameters,
-    seat_by_topic,
-    empty_franchise,
-)
+from hdp_nb.dp import log_concentration, slice_concentration
+from hdp_nb.franchise import FranchiseSampler, FranchiseState, empty_franchise, seat_by_topic
 from hdp_nb.lda import LDASampler
+from hdp_nb.priors import fixed_prior, gamma_prior, log_density, log_normal_prior
 from hdp_nb.special import log_antoniak, log_stirling
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topics import document_alpha, renumber_topics, predictive_topics, resample_eta
+from hdp_nb.topics import (
+    document_alpha,
+    find_pool,
+    new_topic_workspace,
+    predictive_topics,
+    renumber_topics,
+    resample_eta,
+    resample_hyperparameters,
+)
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
 
@@ -119,9 +120,16 @@ def stale_sweep(rng, state, workspace, x, offsets, lengths, prior):
     state.m_k[:] = 0
     for j in range(lengths.size):
         a, b = offsets[j], offsets[j + 1]
-        assign_tokens(rng, state, workspace, x, a, b, j, a, False)
+        assign_tokens(rng, state, workspace, x, offsets, j, 0, False)
         state.n_tables[j] = count_tables(
-            rng, state.z, workspace.n_jk, state.m_k, state.beta, document_alpha(state.alpha, j), a, b
+            rng,
+            state.z,
+            workspace.n_jk,
+            state.m_k,
+            state.beta,
+            document_alpha(state.alpha, j),
+            a,
+            b,
         )
     renumber_topics(state, workspace.label)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
@@ -246,9 +254,9 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     for repeat in range(4):
         for j, (a, b) in enumerate(zip(offsets, offsets[1:])):
             streams, used = [np.random.default_rng([repeat, j]) for _ in range(2)], state.n_k > 0
-            assert assign_tokens(streams[0], state, workspace, x, a, b, j, a, False) == assign_slowly(
-                streams[1], slow, x, a, b, j
-            )
+            assert a + assign_tokens(
+                streams[0], state, workspace, x, offsets, j, 0, False
+            ) == assign_slowly(streams[1], slow, x, a, b, j)
             births += (state.n_k[~used] > 0).sum()
             assert all(
                 np.array_equal(getattr(state, name), getattr(slow, name))
@@ -267,7 +275,7 @@ class SparseSampler(DirectSampler):
 @njit
 def sweep_with_lists(rng, state, workspace, x, offsets, lengths, prior):
     n_v = np.bincount(x, minlength=state.n_vk.shape[0])
-    lists = direct.WordTopics(
+    lists = vector_kernels.WordTopics(
         np.cumsum(n_v) - n_v,
         np.zeros_like(n_v),
         np.empty(x.size, np.int32),
@@ -295,7 +303,7 @@ def test_exact_posterior_from_lists(i):
 def test_one_document_by_lists_and_by_rows():
     "Where a token goes depends on the random numbers otherwise; how often, not: counts of many tries of a document from the same state."
     rng, lengths, V, capacity = np.random.default_rng(1), [6, 300], 4, 544
-    c = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V)
+    c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
     x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
     begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
     begin.z[:] = rng.choice(slots[:-1], 306)
@@ -311,14 +319,17 @@ def test_one_document_by_lists_and_by_rows():
                 **{name: getattr(begin, name).copy() for name in DirectState._fields}
             )
             if by_lists:
-                lists = direct.WordTopics(
+                lists = vector_kernels.WordTopics(
                     np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32)
                 )
-                direct.list_topics(lists, x, state.z, state.n_vk)
-                assert direct.assign_sparsely(rng, state, workspace, lists, x, 0, 6, 0, 0) == 6
-                direct.write_counts(lists, state.n_vk)
+                vector_kernels.list_topics(lists, x, state.z, state.n_vk)
+                assert (
+                    vector_kernels.assign_sparsely(rng, state, workspace, lists, x, offsets, 0, 0)
+                    == 6
+                )
+                vector_kernels.write_counts(lists, state.n_vk)
             else:
-                assert assign_tokens(rng, state, workspace, x, 0, 6, 0, 0, False) == 6
+                assert assign_tokens(rng, state, workspace, x, offsets, 0, 0, False) == 6
             check = np.zeros_like(state.n_vk)
             np.add.at(check, (x, state.z), 1)
             assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
@@ -671,8 +682,9 @@ def test_states_of_other_samplers():
 
 def test_slice_concentration():
     n, T, a, b = np.array([5, 30, 8, 0]), 9, 1.5, 0.7
+    prior = gamma_prior(a, b)
     u = np.linspace(-12, 6, 8000)
-    density = np.exp(np.array([log_concentration(v, n, T, a, b) for v in u]))
+    density = np.exp(np.array([log_concentration(v, n, T, prior) for v in u]))
     log_p = (
         (a + T) * u - b * np.exp(u) + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
     )
@@ -680,7 +692,7 @@ def test_slice_concentration():
     density /= density.sum()
     rng, conc, draws = np.random.default_rng(0), 1.0, np.empty(20_000)
     for i in range(draws.size):
-        draws[i] = conc = slice_concentration(rng, conc, n, T, a, b)
+        draws[i] = conc = slice_concentration(rng, conc, n, T, prior)
     grid = np.cumsum(density)
     assert abs(np.searchsorted(np.sort(draws), np.exp(u)) / draws.size - grid).max() < TOLERANCE
     wrong = np.cumsum(
@@ -689,6 +701,21 @@ def test_slice_concentration():
     assert (
         abs(np.searchsorted(np.sort(draws), np.exp(u)) / draws.size - wrong).max() > 2 * TOLERANCE
     )
+
+
+def test_slice_concentration_takes_any_prior():
+    "A log-normal prior, against integration; the control forgets the Jacobian of the logarithm."
+    n, T, prior = np.array([5, 30, 8, 0]), 9, log_normal_prior(0.3, 0.6)
+    u = np.linspace(-6, 5, 4000)
+    log_p = T * u + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
+    log_p += np.array([log_density(prior, math.exp(v)) for v in u])
+    rng, conc, draws = np.random.default_rng(0), 1.0, np.empty(20_000)
+    for i in range(draws.size):
+        draws[i] = conc = slice_concentration(rng, conc, n, T, prior)
+    right, wrong = (np.cumsum(np.exp(log_p + k * u)) / np.exp(log_p + k * u).sum() for k in (1, 0))
+    seen = np.searchsorted(np.sort(draws), np.exp(u)) / draws.size
+    assert abs(seen - right).max() < TOLERANCE and abs(seen - wrong).max() > 2 * TOLERANCE
+    assert slice_concentration(rng, 1.7, n, T, fixed_prior()) == 1.7
 
 
 def test_resample_eta():

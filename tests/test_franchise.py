@@ -20,20 +20,20 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.franchise import (
     FranchiseSampler,
     _seat_tokens,
+    _sweep_franchise,
     _weigh_block,
+    empty_franchise,
     log_franchise,
-    new_topic_workspace,
     seat_by_topic,
     serve_tables,
-    _sweep_franchise,
-    empty_franchise,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
 from hdp_nb.topics import (
     TopicCounts,
+    draw_weighted,
     fold_in,
     log_likelihood,
-    draw_weighted,
+    new_topic_workspace,
     predictive_topics,
     token_probabilities,
 )
@@ -262,15 +262,16 @@ def test_random_start_has_as_many_topics_as_asked_for():
 
 
 @pytest.mark.parametrize("length", [4, 12, 32])
-def test_pick_is_exact(length):
-    "Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight says, and zeros never."
+def test_weighted_draws_are_exact(length):
+    """Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight
+    says, and zeros never."""
     p = np.random.default_rng(length).integers(0, 4, length).astype(float)
     n = int(p.sum())
     plain = getattr(draw_weighted, "py_func", draw_weighted)
-    picked = [
+    drawn = [
         plain(SimpleNamespace(random=lambda: (i + 0.5) / n), p, np.empty(length)) for i in range(n)
     ]
-    assert np.bincount(picked, minlength=length).tolist() == p.tolist()
+    assert np.bincount(drawn, minlength=length).tolist() == p.tolist()
     for p in (
         [0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1],
         [0.1, 0.1, 0.7, 0, 0.1, 0, 0, 0],
@@ -284,7 +285,7 @@ def test_pick_is_exact(length):
             assert p[plain(SimpleNamespace(random=lambda: u), np.array(p), np.empty(8))] > 0
 
 
-def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
+def test_a_sweep_goes_on_where_it_ran_out_of_slots(monkeypatch):
     "Arrays grow in the middle of a sweep. Whoever has a seat by then keeps it: in the first sweep nobody is asked twice."
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     calls = []
@@ -332,14 +333,15 @@ def test_running_values_are_those_of_the_counts():
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         before = state.m_k > 0
-        assert _seat_tokens(rng, state, workspace, x, a, b, j, a, eta) == b
+        assert _seat_tokens(rng, state, workspace, x, corpus.offsets, j, 0) == b - a
         check()
         n_jk = np.bincount(state.z[a:b], minlength=capacity)
         assert (workspace.n_jk == n_jk).all()
         assert np.allclose(
-            workspace.coef, (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total
+            workspace.coef,
+            (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total,
         )
-        assert serve_tables(rng, state, workspace, x, a, b, j, 0, eta) == state.n_tables[j]
+        assert serve_tables(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
         check()
         opened, closed = (
             opened + (~before & (state.m_k > 0)).sum(),

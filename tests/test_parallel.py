@@ -24,28 +24,29 @@ from hdp_nb.direct import (
 from hdp_nb.franchise import FranchiseSampler, FranchiseState
 from hdp_nb.parallel import (
     ParallelSampler,
-    add_up_words,
-    count_words,
-    sample_topics,
-    find_topic,
     _gamma_from_one,
     _gamma_in_cell,
+    _Offered,
+    _open_pool,
+    _scale_topics,
+    _seat_words,
+    _sweep_parallel,
+    add_up_words,
+    count_words,
+    find_topic,
     gamma_table,
     in_turn,
     make_plan,
     new_parallel_workspace,
-    _open_pool,
-    _scale_topics,
-    _seat_words,
+    sample_topics,
     side_by_side,
     stream,
     sweep_documents,
-    _sweep_parallel,
     uniform,
 )
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
-from hdp_nb.topics import log_likelihood, pad_array
+from hdp_nb.topics import log_likelihood, pad_capacity
 
 sweep_in_one_call = njit(_sweep_parallel)
 
@@ -72,7 +73,7 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
             raise RuntimeError("more topics than expected")
         state.beta[K:] = 0.0
         state.beta[K:L] = atoms
-        sweep_in_one_call(jitted_in_turn, rng, state, L, least, table, work, plan, prior)
+        sweep_in_one_call(jitted_in_turn, rng, state, _Offered(L, least), table, work, plan, prior)
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
         mean[0] += state.alpha[()] / n
@@ -86,7 +87,7 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
 def with_capacity(state, capacity):
     return state._replace(
         **{
-            name: pad_array(getattr(state, name), capacity)
+            name: pad_capacity(getattr(state, name), capacity)
             for name in ("n_vk", "n_k", "m_k", "beta")
         }
     )
@@ -296,9 +297,9 @@ def test_light_topics_are_left_alone():
     work = new_parallel_workspace(plan, state.beta.size)
     state.beta[:7] = 0.3, 1e-9, 0.2, 0.2, 1e-9, 0.2, 0.1
     in_turn(
-        sample_topics, work.log_p.size, np.uint64(1), 6, *gamma_table(0.1), state.n_vk, plan, work
+        sample_topics, work.log_p.size, np.uint64(1), 6, gamma_table(0.1), state.n_vk, plan, work
     )
-    _scale_topics(rng, state, 6, 1e-6, plan, work)
+    _scale_topics(rng, state, _Offered(6, 1e-6), plan, work)
     in_turn(add_up_words, work.log_p.size, 6, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 6, state, plan, work)
     light = np.isin(z, [1, 4])
@@ -320,9 +321,9 @@ def test_a_sweep_of_the_documents_from_its_definition():
     plan = sampler.plan
     work = new_parallel_workspace(plan, state.beta.size)
     in_turn(
-        sample_topics, work.log_p.size, np.uint64(1), 3, *gamma_table(0.3), state.n_vk, plan, work
+        sample_topics, work.log_p.size, np.uint64(1), 3, gamma_table(0.3), state.n_vk, plan, work
     )
-    _scale_topics(rng, state, 3, 0.0, plan, work)
+    _scale_topics(rng, state, _Offered(3, 0.0), plan, work)
     in_turn(add_up_words, work.log_p.size, 3, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 3, state, plan, work)
     phi = work.g[2, :3] * work.inv[:3]
@@ -512,8 +513,8 @@ def test_streams():
 
 
 @njit
-def gammas(shape, edge, power, ratio, cells, s, n):
-    out = np.empty(n)
+def gammas(table, cells, s, n):
+    out, shape = np.empty(n), table.shape
     for i in range(n):
         if shape > 1.0 or not cells:
             out[i], s = _gamma_from_one(shape, s)
@@ -521,13 +522,13 @@ def gammas(shape, edge, power, ratio, cells, s, n):
             c, s = uniform(s)
             u, s = uniform(s)
             w, s = uniform(s)
-            out[i], s = _gamma_in_cell(shape, edge, power, ratio, int(1024 * c), u, w, s)
+            out[i], s = _gamma_in_cell(table, int(1024 * c), u, w, s)
     return out
 
 
 @pytest.mark.parametrize("shape", [1e-4, 0.01, 0.1, 0.5, 0.9, 1.0])
 def test_gamma_cells(shape):
-    draws = gammas(*gamma_table(shape), True, np.uint64(1), 100_000)
+    draws = gammas(gamma_table(shape), True, np.uint64(1), 100_000)
     if shape < 0.001:  # most are too small for a number
         x = np.array([1e-300, 1e-100, 1e-10, 0.1, 1.0])
         assert (
@@ -543,7 +544,7 @@ def test_gamma_cells(shape):
     assert stats.kstest((1024 * p) % 1, "uniform").pvalue > 0.001  # within the cells
     assert (
         stats.kstest(
-            gammas(*gamma_table(shape + 1), False, np.uint64(2), 50_000), stats.gamma(shape + 1).cdf
+            gammas(gamma_table(shape + 1), False, np.uint64(2), 50_000), stats.gamma(shape + 1).cdf
         ).pvalue
         > 0.001
     )
@@ -556,7 +557,7 @@ def test_topics_drawn(eta):
     plan, n_vk = make_plan(corpus), np.zeros((3000, 40), np.int32)
     n_vk[0], n_vk[1] = 3, 1
     work = new_parallel_workspace(plan, 40)
-    sample_topics(0, work.log_p.size, np.uint64(3), 40, *gamma_table(eta), n_vk, plan, work)
+    sample_topics(0, work.log_p.size, np.uint64(3), 40, gamma_table(eta), n_vk, plan, work)
     p = stats.gamma(eta).cdf(work.g[2:])
     assert (
         stats.chisquare(np.histogram(p, bins=1024, range=(0, 1))[0]).pvalue

@@ -22,12 +22,8 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.franchise import FranchiseSampler, empty_franchise
-from hdp_nb.lda import LDASampler
-from hdp_nb.likelihood import normal_inverse_gamma
 from hdp_nb.hdp_split_merge import (
-
     HDPSplitMerge,
-
     _log_block,
     gather_tables,
     informed_anchors,
@@ -37,6 +33,8 @@ from hdp_nb.hdp_split_merge import (
     scan_tables,
     weigh_table,
 )
+from hdp_nb.lda import LDASampler
+from hdp_nb.likelihood import normal_inverse_gamma
 from hdp_nb.split_merge import DPSplitMerge, MoveOptions, SplitMergeState
 from hdp_nb.synthetic import make_bars
 
@@ -194,12 +192,12 @@ def test_the_same_check_rejects_wrong_moves(anchors, mistakes):
 def test_anchors():
     "All second tables, given the first, as often as (S5) says; -1 and -2 where there is nothing to propose."
     corpus, state, places = one_dish()
-    room, tally, rng = (
+    work, tally, rng = (
         new_split_merge_workspace(V, corpus.n_tokens, 16),
         np.zeros(4, np.int64),
         np.random.default_rng(0),
     )
-    first = [informed_anchors(rng, state, room, corpus.x, corpus.offsets) for _ in range(4000)]
+    first = [informed_anchors(rng, state, work, corpus.x, corpus.offsets) for _ in range(4000)]
     assert {b for _, b in first} == {-2, *places} and abs(
         np.mean([b == -2 for _, b in first]) - 0.5
     ) < 0.03
@@ -209,10 +207,12 @@ def test_anchors():
         for p, words in zip(places, TABLES)
     )
     while state.K < 3:
-        propose_tables(rng, state, room, corpus.x, corpus.offsets, 1, 0, 0, False, tally)
+        propose_tables(
+            rng, state, work, corpus.x, corpus.offsets, MoveOptions(1, 0, False), 0, tally
+        )
     c = blocks(state.k_jt[places].tolist())
     pairs = Counter(
-        informed_anchors(rng, state, room, corpus.x, corpus.offsets) for _ in range(20_000)
+        informed_anchors(rng, state, work, corpus.x, corpus.offsets) for _ in range(20_000)
     )
     for a, place in enumerate(places):
         home = next(block for block in c if a in block)
@@ -253,25 +253,25 @@ def test_block_predictives(n):
 def test_likelihood_ratio():
     "One pass gives log f(k1) + log f(k2) - log f(k), whatever the order (S4)."
     corpus, state, places = one_dish()
-    room, rng = new_split_merge_workspace(V, corpus.n_tokens, 16), np.random.default_rng(0)
-    S, n = gather_tables(state, room, corpus.offsets, places[1], places[3])
+    work, rng = new_split_merge_workspace(V, corpus.n_tokens, 16), np.random.default_rng(0)
+    S, n = gather_tables(state, work, corpus.offsets, places[1], places[3])
     assert (S, n) == (len(TABLES), corpus.n_tokens)
     for _ in range(5):
-        rng.shuffle(room.table[2:S])
-        _, ratio = scan_tables(rng, room, state.n_jt, corpus.x, S, ETA, False, 0)
+        rng.shuffle(work.table[2:S])
+        _, ratio = scan_tables(rng, work, state.n_jt, corpus.x, S, ETA, False, 0)
         parts = [
-            frozenset(places.index(b) for b, l in zip(room.table[:S], room.label[:S]) if l == part)
+            frozenset(places.index(b) for b, l in zip(work.table[:S], work.label[:S]) if l == part)
             for part in (0, 1)
         ]
         assert np.isclose(ratio, sum(map(log_f, parts)) - log_f(parts[0] | parts[1]))
-        room.n_v[:], room.n[:], room.m[:] = 0, 0, 0
+        work.n_v[:], work.n[:], work.m[:] = 0, 0, 0
 
 
 def test_likeness():
     corpus, state, places = one_dish()
-    room = new_split_merge_workspace(V, corpus.n_tokens, 16)
+    work = new_split_merge_workspace(V, corpus.n_tokens, 16)
     tokens = np.arange(3, dtype=np.int32)
-    assert log_likeness(state, room, corpus.x, tokens, 0) == -math.inf
+    assert log_likeness(state, work, corpus.x, tokens, 0) == -math.inf
     n_v = np.bincount(corpus.x, minlength=V)
     f = exp(
         sum(
@@ -279,7 +279,7 @@ def test_likeness():
             for r, (v, s) in enumerate([(0, 0), (0, 1), (1, 0)])
         )
     )
-    assert np.isclose(log_likeness(state, room, corpus.x, tokens, 5), log(corpus.n_tokens * f))
+    assert np.isclose(log_likeness(state, work, corpus.x, tokens, 5), log(corpus.n_tokens * f))
 
 
 # ---------------------------------------------------------------- with Gibbs sampling

@@ -19,11 +19,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.franchise import new_topic_workspace
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import TreeHDP
-from hdp_nb.topics import TopicCounts
+from hdp_nb.topics import TopicCounts, new_topic_workspace
 from hdp_nb.tree import (
     TreeSampler,
     assign_in_tree,
