@@ -6,7 +6,7 @@
 __all__ = ['weigh', 'weigh_block', 'count_below', 'find', 'WordTopics', 'list_topics', 'write_counts', 'assign_sparsely']
 
 # %% ../nbs/16_vector_kernels.ipynb #4c0315f2
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -15,7 +15,6 @@ from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 
-from .direct import DirectState
 from .topics import LEAST_WEIGHT, TopicWorkspace, document_alpha, find_pool, last_possible
 
 # %% ../nbs/16_vector_kernels.ipynb #396a2745
@@ -432,7 +431,7 @@ def _change(coef, sums, k, c):
 @njit(nogil=True)
 def assign_sparsely(
     rng: np.random.Generator,
-    state: DirectState,
+    state: Any,
     workspace: TopicWorkspace,
     lists: WordTopics,
     x: np.ndarray,

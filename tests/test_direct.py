@@ -1,4 +1,5 @@
-"""Direct assignment, the hybrid and LDA against exact posteriors, the prior, their own bookkeeping, and wrong samplers."""
+"""Direct assignment, the hybrid and LDA against exact posteriors, the prior, their own
+bookkeeping, and wrong samplers."""
 
 import math
 from functools import cache
@@ -139,7 +140,8 @@ def stale_sweep(rng, state, workspace, x, offsets, lengths, prior):
 
 @pytest.mark.parametrize("prior", [(1, 1), (0.5, 0.1)])
 def test_exact_with_concentrations_resampled(prior):
-    "One word in each of six documents, where the order of updates matters most; and a corpus where it matters less."
+    """One word in each of six documents, where the order of updates matters most; and a corpus
+    where it matters less."""
     docs, V, eta = [[0]] * 6, 2, 5.0
     _, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), prior)
     make = lambda kind: kind(Corpus.from_docs(docs, n_words=V), eta, 1, 1, None, prior, init=1)
@@ -199,7 +201,8 @@ def test_prior(kind):
 
 
 def assign_slowly(rng, state, x, first, end, j):
-    "(37') as it stands, every weight anew for every token: returns where it had no slot left for the pool."
+    """(37') as it stands, every weight anew for every token: returns where it had no slot left for
+    the pool."""
     (z, n_vk, n_k, beta), alpha = (
         (state.z, state.n_vk, state.n_k, state.beta),
         float(state.alpha[j]),
@@ -233,7 +236,8 @@ def assign_slowly(rng, state, x, first, end, j):
 
 @pytest.mark.parametrize("capacity", [16, 32, 48, 288, 544])
 def test_kernel_draws_what_its_definition_draws(capacity):
-    "Topics in slots all over the place, births and deaths, words that repeat: from one stream of random numbers the same topics."
+    """Topics in slots all over the place, births and deaths, words that repeat: from one stream of
+    random numbers the same topics."""
     rng, lengths, V = np.random.default_rng(capacity), [60, 0, 1, 90, 2, 40], 5
     c = SimpleNamespace(n_tokens=sum(lengths), n_docs=len(lengths), n_words=V)
     x, offsets, slots = (
@@ -301,7 +305,8 @@ def test_exact_posterior_from_lists(i):
 
 
 def test_one_document_by_lists_and_by_rows():
-    "Where a token goes depends on the random numbers otherwise; how often, not: counts of many tries of a document from the same state."
+    """Where a token goes depends on the random numbers otherwise; how often, not: counts of many
+    tries of a document from the same state."""
     rng, lengths, V, capacity = np.random.default_rng(1), [6, 300], 4, 544
     c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
     x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
@@ -340,7 +345,8 @@ def test_one_document_by_lists_and_by_rows():
 
 
 def test_many_topics():
-    "From a thousand topics on lists are used; the chain resumes, runs out of room, and is none the worse for it."
+    """From a thousand topics on lists are used; the chain resumes, runs out of room, and is none
+    the worse for it."""
     corpus, _ = make_bars(n_docs=60, doc_len=40, grid=4, random_state=0)
     assert DirectSampler._many == 1000
     whole = run_chain(
@@ -423,7 +429,8 @@ def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None
     ],
 )
 def test_geweke(kind, per_document, right):
-    "alpha (one, or one for each document), gamma and eta all from their priors; the control claims another prior of eta."
+    """alpha (one, or one for each document), gamma and eta all from their priors; the control
+    claims another prior of eta."""
     lengths, V = [4, 3, 0, 5], 3
     offsets = np.append(0, np.cumsum(lengths))
     priors = dict(alpha=(2.0, 2.0), gamma=(1.0, 1.0), eta=(3.0, 5.0))
@@ -547,7 +554,8 @@ def test_counts_after_every_sweep(kind, init, gamma):
 
 @pytest.mark.parametrize("kernel", ["_sweep_direct", "_sweep_hybrid"])
 def test_a_sweep_goes_on_where_it_ran_out_of_room(kernel):
-    "With room from the start or with arrays that grow on the way, the draws that are made are the same until a slot is missing, and all tokens get theirs."
+    """With room from the start or with arrays that grow on the way, the draws that are made are
+    the same until a slot is missing, and all tokens get theirs."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     kind, seen = {"_sweep_direct": DirectSampler, "_sweep_hybrid": HybridSampler}[kernel], []
 
@@ -614,7 +622,8 @@ def test_find_pool():
 
 
 def test_tiny_weights_survive():
-    "gamma so small that its gamma draw rounds to 0: the pool is still there, and the sum is still 1."
+    """gamma so small that its gamma draw rounds to 0: the pool is still there, and the sum is
+    still 1."""
     beta = np.zeros(4)
     draw_beta(np.random.default_rng(0), beta, np.array([5, 1, 0, 0]), 2, 1e-6)
     assert 0 < beta[2] < 1e-200 and np.isclose(beta.sum(), 1) and beta[3] == 0
@@ -624,7 +633,8 @@ def test_tiny_weights_survive():
 
 
 def test_seat_tables():
-    "Numbers of tables are Antoniak's for every document and topic; a table's dish is the topic of its tokens."
+    """Numbers of tables are Antoniak's for every document and topic; a table's dish is the topic
+    of its tokens."""
     corpus = Corpus.from_docs([[0] * 5, [], [0, 0, 0]], n_words=1)
     state = add_weights(
         np.random.default_rng(0),
@@ -747,7 +757,8 @@ def test_resample_eta():
 
 
 def exact_lda(docs, V, eta, alpha, gamma, K, learned):
-    "Co-clustering and E[tables], by all ways to give tokens topics (and, for learned weights, all numbers of tables)."
+    """Co-clustering and E[tables], by all ways to give tokens topics (and, for learned weights,
+    all numbers of tables)."""
     words, lengths = [v for doc in docs for v in doc], [len(doc) for doc in docs]
     document, stirling = (
         np.repeat(np.arange(len(docs)), lengths),

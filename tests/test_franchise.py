@@ -1,4 +1,5 @@
-"""The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong samplers."""
+"""The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong
+samplers."""
 
 import os
 import subprocess
@@ -128,7 +129,8 @@ def test_exact_with_concentrations_resampled(alpha_prior, gamma_prior):
 
 
 def sequential_prediction(docs, V, eta, alpha, gamma):
-    "P(K) when every token takes a table, and a new table a dish, given the tokens before it: Wang & Blei's start."
+    """P(K) when every token takes a table, and a new table a dish, given the tokens before it:
+    Wang & Blei's start."""
     tokens, p_K = (
         [(j, v) for j, doc in enumerate(docs) for v in doc],
         np.zeros(sum(map(len, docs)) + 1),
@@ -161,7 +163,8 @@ def sequential_prediction(docs, V, eta, alpha, gamma):
 
 
 def test_sequential_prediction():
-    "The start, drawn many times, against all its paths; it is not the posterior, and the check can tell."
+    """The start, drawn many times, against all its paths; it is not the posterior, and the check
+    can tell."""
     case = docs, V, eta, alpha, gamma = [[0, 1], [1, 0], [0, 1]], 2, 0.05, 0.3, 0.5
     sampler, rng = (
         FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None),
@@ -286,7 +289,8 @@ def test_weighted_draws_are_exact(length):
 
 
 def test_a_sweep_goes_on_where_it_ran_out_of_slots(monkeypatch):
-    "Arrays grow in the middle of a sweep. Whoever has a seat by then keeps it: in the first sweep nobody is asked twice."
+    """Arrays grow in the middle of a sweep. Whoever has a seat by then keeps it: in the first
+    sweep nobody is asked twice."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     calls = []
 
@@ -352,7 +356,8 @@ def test_running_values_are_those_of_the_counts():
 
 @pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 64, 100, 700])
 def test_block_predictive(n):
-    "Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at which logarithms are taken."
+    """Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at
+    which logarithms are taken."""
     V, K, eta = 9, 8, 0.01
     rng = np.random.default_rng(n)
     workspace, n_vk = new_topic_workspace(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
@@ -485,7 +490,8 @@ def test_seat_by_topic():
 
 
 def test_large_tables_in_logarithms():
-    "Documents of one topic: tables of hundreds of words, whose predictives underflow if multiplied up."
+    """Documents of one topic: tables of hundreds of words, whose predictives underflow if
+    multiplied up."""
     corpus = Corpus.from_docs([[0] * 400, [1] * 400, [0] * 400, [1] * 400], n_words=5000)
     chain = run_chain(
         FranchiseSampler(corpus, 0.01, 0.5, 1.0, None, None), np.random.default_rng(0), 50
@@ -500,7 +506,8 @@ def test_large_tables_in_logarithms():
 
 
 def test_predictive_topics():
-    "Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen is uniform and has gamma's share."
+    """Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen
+    is uniform and has gamma's share."""
     n_vk = np.array(
         [[3, 0, 0, 1], [0, 5, 0, 0], [0, 0, 2, 0]]
     )  # four topics: one more than a multiple of 4 allows
@@ -533,7 +540,8 @@ def exact_proportions(doc, phi, weight):
 
 
 def test_fold_in():
-    "Against all assignments. Several documents, one of them empty: none may leave anything to the next."
+    """Against all assignments. Several documents, one of them empty: none may leave anything to
+    the next."""
     phi = np.array([[0.7, 0.1, 0.3, 0.25], [0.2, 0.8, 0.3, 0.25], [0.1, 0.1, 0.4, 0.5]])
     weight, docs = np.array([0.6, 0.3, 1.1, 0.2]), [[0, 0, 0, 0], [], [1, 2], [1, 1, 1]]
     offsets, pi, p = np.array([0, 4, 4, 6, 9]), np.empty((4, 4)), np.full(9, 0.5)

@@ -1,4 +1,5 @@
-"""Documents in parallel: against exact posteriors, the prior, its own bookkeeping, any number of threads, and wrong samplers."""
+"""Documents in parallel: against exact posteriors, the prior, its own bookkeeping, any number of
+threads, and wrong samplers."""
 
 from functools import cache, partial
 from types import SimpleNamespace
@@ -61,7 +62,9 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
     for _ in range(n):
         K = state.K[()]
         atoms, least = _open_pool(rng, state, plan.lengths)
-        if relative:  # the control: topics heavier than a part of the pool are offered, and the pool depends on z
+        # the control: topics heavier than a part of the pool are offered, and the pool depends
+        # on z
+        if relative:
             least, rest, atoms = state.beta[K] / 4, state.beta[K], np.zeros(0)
             while rest > least:
                 b = rng.beta(1.0, state.gamma[()]) * rest
@@ -187,7 +190,8 @@ def test_prior():
 
 @pytest.mark.parametrize("per_document, right", [(False, True), (True, True), (False, False)])
 def test_geweke(per_document, right):
-    "alpha (one, or one for each document), gamma and eta all from their priors; the control claims another prior of eta."
+    """alpha (one, or one for each document), gamma and eta all from their priors; the control
+    claims another prior of eta."""
     lengths, V = [4, 3, 0, 5], 3
     offsets = np.append(0, np.cumsum(lengths))
     priors = dict(alpha=(2.0, 2.0), gamma=(1.0, 1.0), eta=(3.0, 5.0))
@@ -311,7 +315,8 @@ def test_light_topics_are_left_alone():
 
 
 def test_a_sweep_of_the_documents_from_its_definition():
-    "One token in each of many documents: the topics that it chooses have the probabilities of (P2)."
+    """One token in each of many documents: the topics that it chooses have the probabilities of
+    (P2)."""
     corpus = Corpus.from_docs([[0, 1]] + [[2]] * 20_000, n_words=4)
     sampler, rng = (
         ParallelSampler(corpus, 0.3, 1.7, init=np.append([0, 1], np.arange(20_000) % 3)),
@@ -404,7 +409,8 @@ def test_pieces_cover_all_blocks_and_errors_come_out():
 
 
 def test_states_of_other_samplers():
-    "From every sampler to this one and from this one to every sampler (test_direct has the other nine pairs, and runs them)."
+    """From every sampler to this one and from this one to every sampler (test_direct has the other
+    nine pairs, and runs them)."""
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
     kinds = {
         FranchiseSampler: FranchiseState,
@@ -435,7 +441,8 @@ def test_states_of_other_samplers():
 
 
 def test_hdp():
-    "The estimator runs this sampler, with all threads that its chains leave, and the result does not depend on them."
+    """The estimator runs this sampler, with all threads that its chains leave, and the result does
+    not depend on them."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     fit = lambda **options: HDP(
         "parallel", gamma=0.3, n_iter=6, thin=1, init=9, random_state=0, **options
@@ -605,7 +612,8 @@ def test_find_topic():
 
 
 def test_pool():
-    "The pieces are those of the stick-breaking construction that are above the threshold: their number and their sum."
+    """The pieces are those of the stick-breaking construction that are above the threshold: their
+    number and their sum."""
     gamma, sums, number, drawn = 3.0, [], [], []
     state = SimpleNamespace(
         beta=np.array([0.8, 0.2]), K=np.array(1), alpha=np.array(1.0), gamma=np.array(gamma)

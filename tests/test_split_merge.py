@@ -1,4 +1,5 @@
-"""Split-merge moves against enumeration, wrong moves that the same checks reject, bookkeeping, and what the moves are for."""
+"""Split-merge moves against enumeration, wrong moves that the same checks reject, bookkeeping, and
+what the moves are for."""
 
 import math
 import os
@@ -132,7 +133,8 @@ def naive_seen(anchors, mistake, n=14_000):
     size = lambda *some: sum(sizes[i] for block in some for i in block)
 
     def weights(c, a):
-        "Probability of every second anchor, given the first; what is missing from 1 is the chance of no proposal."
+        """Probability of every second anchor, given the first; what is missing from 1 is the
+        chance of no proposal."""
         if anchors == "uniform":
             return [1 / (len(sizes) - 1) * (b != a) for b in range(len(sizes))]
         home = next(block for block in c if a in block)
@@ -190,7 +192,8 @@ def test_the_same_check_rejects_wrong_moves(anchors, mistakes):
 
 
 def test_anchors():
-    "All second tables, given the first, as often as (S5) says; -1 and -2 where there is nothing to propose."
+    """All second tables, given the first, as often as (S5) says; -1 and -2 where there is nothing
+    to propose."""
     corpus, state, places = one_dish()
     work, tally, rng = (
         new_split_merge_workspace(V, corpus.n_tokens, 16),
@@ -433,7 +436,8 @@ def wrapped(kind):
 
 @pytest.mark.parametrize("kind", [*SAMPLERS, "dp"])
 def test_resumes_bit_identically(kind, tmp_path):
-    "The sweep after which proposals end is counted from the beginning, not from where the run was resumed."
+    """The sweep after which proposals end is counted from the beginning, not from where the run
+    was resumed."""
     run = lambda n, **kw: run_chain(wrapped(kind), np.random.default_rng(7), n, thin=3, **kw)
     whole, again = run(12), run(12)
     run(5, checkpoint=tmp_path / "c.npz")
@@ -504,7 +508,8 @@ def short_chain():
 
 
 def test_bars_from_one_topic():
-    "Direct assignment stays with a few topics for very long; with proposals it soon has all 20 bars."
+    """Direct assignment stays with a few topics for very long; with proposals it soon has all 20
+    bars."""
     found = {False: [], True: []}
     for seed in range(3):
         corpus, truth = make_bars(n_docs=300, doc_len=100, concentration=2.0, random_state=seed)
@@ -546,7 +551,8 @@ def test_two_clusters():
 
 
 def test_estimators():
-    "split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a state of such a run is a start for another."
+    """split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a
+    state of such a run is a start for another."""
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
     model = HDP("direct", init=1, split_merge=2, split_merge_until=3, n_iter=5, random_state=0).fit(
         corpus, callback=lambda _, state: states.append(state)
