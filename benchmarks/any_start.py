@@ -28,7 +28,7 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
     "One chain: its marks, and the score of the average."
     import numpy as np
 
-    from hdp_nb.split_merge import HDPSplitMerge
+    from hdp_nb.hdp_split_merge import HDPSplitMerge
     from hdp_nb.topic_models import _SAMPLERS
     from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
 

@@ -63,7 +63,7 @@ def gibbs(sampler, moves=0):
         import numpy as np
 
         from hdp_nb import direct, franchise, parallel
-        from hdp_nb.split_merge import HDPSplitMerge
+        from hdp_nb.hdp_split_merge import HDPSplitMerge
 
         kind = {
             "crf": franchise.FranchiseSampler,

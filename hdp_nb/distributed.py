@@ -35,12 +35,12 @@ from hdp_nb.parallel import (
     Plan,
     add_up_words,
     count_words,
-    draw_topics,
     find_topic,
     gamma_table,
     in_turn,
     log_doc_blocks,
-    new_work,
+    new_parallel_workspace,
+    sample_topics,
     side_by_side,
     sweep_documents,
 )
@@ -61,7 +61,7 @@ class Job(NamedTuple):
     seed: np.uint64
     L: int
     state: DirectState  # weights and hyperparameters; those parts that belong to documents are not used
-    work: tuple  # Work with the topics in it
+    work: tuple  # ParallelWorkspace with the topics in it
 
 
 def _z_path(run, t, i):
@@ -168,7 +168,7 @@ def write_job(path, job, topics=None):
         n_vk, fixed = (
             n_vk[:, : job.L],
             np.flatnonzero(job.work.inv[: job.L] == 1.0),
-        )  # those that scale_topics put a number into
+        )  # those that _scale_topics put a number into
         at = np.flatnonzero(n_vk)
         arrays |= {
             "topics": seed,
@@ -202,16 +202,16 @@ def read_job(path):
         none,
         *(a[name] for name in _GLOBAL),
     )
-    plan, work = corpus.plan, new_work(corpus.plan, capacity if "topics" in a else 0)
+    plan, work = corpus.plan, new_parallel_workspace(corpus.plan, capacity if "topics" in a else 0)
     if "topics" in a:
         n_vk = np.zeros((corpus.n_words, L), np.int32)
         n_vk.flat[a["at"]] = a["n"]
         in_turn(
-            draw_topics,
+            sample_topics,
             work.log_p.size,
             a["topics"][()],
             L,
-            *gamma_table(float(state.eta)),
+            gamma_table(float(state.eta)),
             n_vk,
             plan,
             work,
@@ -261,7 +261,7 @@ class Phases:
             work.log_p[:] = 0.0
             work.log_p[0] = sum(p for _, p in self.tasks(score_shard, np.uint64(0), 0, state, work))
         elif not (elsewhere and kernel is add_up_words):
-            self.seed = args[0] if kernel is draw_topics else self.seed
+            self.seed = args[0] if kernel is sample_topics else self.seed
             (partial(side_by_side, self.pool, n_threads) if n_threads > 1 else in_turn)(
                 kernel, blocks, *args
             )

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
 from .corpus import as_corpus
-from .topics import pad_capacity, pick
+from .topics import draw_weighted, pad_capacity
 
 # %% ../nbs/50_evaluate.ipynb #1d72dd52
 def document_completion(model, X, test_size=0.2, random_state=None):
@@ -101,7 +101,7 @@ def _draw_topic(rng, v, n_rk, r, phi_vk, weight, p, partial):
     "A topic for the word v, given the topics that are counted in n_rk[r] (E4)."
     for k in range(p.shape[0]):
         p[k] = (n_rk[r, k] + weight[k]) * phi_vk[v, k]
-    return pick(rng, p, partial)
+    return draw_weighted(rng, p, partial)
 
 
 @njit(nogil=True)
@@ -215,7 +215,7 @@ def left_to_right(model, X, n_particles=10, n_moves=200, by_document=False, rand
     for phi_vk, weight in model.posterior_topics(corpus):
         if not log_p:  # all samples are over the same words
             as_corpus(corpus, n_words=len(phi_vk))
-        capacity = 4 * -(-phi_vk.shape[1] // 4)  # as `pick` wants it
+        capacity = 4 * -(-phi_vk.shape[1] // 4)  # as `draw_weighted` wants it
         phi_vk, weights = (
             np.ascontiguousarray(pad_capacity(a, capacity), float)
             for a in (phi_vk, np.atleast_2d(weight))

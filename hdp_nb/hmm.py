@@ -19,7 +19,7 @@ from numba import njit
 from .dp import resample_concentration
 from .priors import FIXED_PRIOR, ConcentrationPrior, conjugate_part, is_free, resample_from
 from .special import antoniak, log_rising, sample_dirichlet
-from .topics import pick
+from .topics import draw_weighted
 
 # %% ../nbs/31_hmm.ipynb #6f1d61f0
 class HMMPrior(NamedTuple):
@@ -238,7 +238,7 @@ def make_direct(emission):
                     )
                 if a != b and kappa > 0.0:
                     p[b] = (ab[b] + n_ab[a, b]) * (to_b + kappa + n_ba[b, b]) * row[b] * fit[b]
-            k = pick(rng, p, partial)
+            k = draw_weighted(rng, p, partial)
             if k == free:
                 instantiate_state(rng, beta, beta_u, gamma, parent, k, True)
                 ab[k] = max(alpha * beta[k], 1e-100)

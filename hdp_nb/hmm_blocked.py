@@ -26,7 +26,7 @@ from hdp_nb.hmm import (
 )
 from .priors import is_free
 from .special import antoniak, sample_dirichlet
-from .topics import pick
+from .topics import draw_weighted
 
 # %% ../nbs/32_hmm_blocked.ipynb #1dc13af2
 class BlockedWorkspace(NamedTuple):
@@ -192,7 +192,7 @@ def make_ffbs(emission):
                     else:
                         for k in range(w.shape[0]):
                             w[k] = messages[t - lo, k] * pt[b, k]
-                    b = pick(rng, w, partial)
+                    b = draw_weighted(rng, w, partial)
                     z[t] = b
 
     return ffbs

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from .hdp_split_merge import HDPSplitMerge
 from joblib import effective_n_jobs
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -22,7 +23,7 @@ from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
 from .lda import LDASampler
 from .model import SampledModel, SavedModel
-from .split_merge import HDPSplitMerge, SplitMergeState
+from .split_merge import SplitMergeState
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 from .tree import TreeSampler, find_nodes
 

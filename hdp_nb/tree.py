@@ -18,18 +18,20 @@ from scipy.sparse import csr_array
 
 from .checks import check_positive
 from .corpus import as_corpus
-from .direct import count_tables, DirectSampler, draw_beta, find_pool, LEAST_WEIGHT
+from .direct import DirectSampler, count_tables, draw_beta
 from .dp import resample_concentration
-from .franchise import weigh_topics
-from .priors import as_prior, ConcentrationPrior, is_free
+from .priors import ConcentrationPrior, as_prior, is_free
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
+    LEAST_WEIGHT,
+    TopicCounts,
+    draw_weighted,
+    find_pool,
     log_likelihood,
-    number_topics,
-    pick,
+    renumber_topics,
     resample_alpha,
     resample_eta,
-    TopicCounts,
+    weigh_topics,
 )
 
 # %% ../nbs/22_tree.ipynb #4719facf
@@ -146,7 +148,7 @@ def assign_in_tree(rng, state, scratch, tree, x, first, end, j, start):
                     coef[pool] = prior[pool] / total[pool]
             coef[k] = (n_jk[k] + prior[k]) / total[k]
         weigh_topics(p, coef, n_vk, v, eta)
-        k = pick(rng, p, partial)
+        k = draw_weighted(rng, p, partial)
         n_jk[k] += 1.0
         if k >= F:
             n_vk[v, k] += 1
@@ -191,7 +193,7 @@ def draw_downward(rng, m_k, beta, parent, conc, K, shapes):
 
 # %% ../nbs/22_tree.ipynb #c5b76849
 class Numbered(NamedTuple):
-    "What `number_topics` renumbers."
+    "What `renumber_topics` renumbers."
 
     n_vk: np.ndarray
     n_k: np.ndarray
@@ -204,7 +206,7 @@ class Numbered(NamedTuple):
 def number_in_tree(state, label):
     "Number the topics in use 0..K-1 again."
     m_k = state.m_k
-    if number_topics(Numbered(state.n_vk, state.n_k, m_k[0], state.z, state.K), label):
+    if renumber_topics(Numbered(state.n_vk, state.n_k, m_k[0], state.z, state.K), label):
         for s in range(1, m_k.shape[0]):
             for k in range(m_k.shape[1]):
                 if m_k[s, k] > 0 and label[k] < k:

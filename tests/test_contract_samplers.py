@@ -20,6 +20,7 @@ from hdp_nb.distributed import OnlineShardSampler, ShardSampler
 from hdp_nb.dp import DPMixtureSampler, dp_state
 from hdp_nb.emissions import hmm_emission
 from hdp_nb.franchise import FranchiseSampler
+from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.lda import LDASampler
@@ -28,7 +29,7 @@ from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.split_merge import DPSplitMerge, HDPSplitMerge, SplitMerge
+from hdp_nb.split_merge import DPSplitMerge, SplitMerge
 from hdp_nb.topic_models import HDP
 from hdp_nb.tree import TreeSampler
 from hdp_nb.variational_models import OnlineHDP

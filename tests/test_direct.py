@@ -1,5 +1,7 @@
-"""Direct assignment, the hybrid and LDA against exact posteriors, the prior, their own bookkeeping, and wrong samplers."""
+"""Direct assignment, the hybrid and LDA against exact posteriors, the prior, their own
+bookkeeping, and wrong samplers."""
 
+import math
 from functools import cache
 from itertools import product
 from math import exp
@@ -12,7 +14,7 @@ from numba import njit
 from scipy.special import gammaln, poch
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
-from hdp_nb import direct
+from hdp_nb import direct, vector_kernels
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import (
@@ -20,32 +22,32 @@ from hdp_nb.direct import (
     DirectState,
     HybridSampler,
     HybridState,
+    _sweep_direct,
+    _sweep_sparsely,
+    add_tables,
+    add_weights,
     assign_tokens,
     count_tables,
     draw_beta,
-    find_pool,
-    give_tables,
-    give_weights,
-    log_concentration,
     log_topics,
     log_weights,
     seat_tables,
-    slice_concentration,
-    sweep_direct,
-    sweep_sparsely,
 )
-from hdp_nb.franchise import (
-    FranchiseSampler,
-    FranchiseState,
-    new_scratch,
-    resample_hyperparameters,
-    seat_by_topic,
-    unseated,
-)
+from hdp_nb.dp import log_concentration, slice_concentration
+from hdp_nb.franchise import FranchiseSampler, FranchiseState, empty_franchise, seat_by_topic
 from hdp_nb.lda import LDASampler
+from hdp_nb.priors import fixed_prior, gamma_prior, log_density, log_normal_prior
 from hdp_nb.special import log_antoniak, log_stirling
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topics import document_alpha, number_topics, predictive_topics, resample_eta
+from hdp_nb.topics import (
+    document_alpha,
+    find_pool,
+    new_topic_workspace,
+    predictive_topics,
+    renumber_topics,
+    resample_eta,
+    resample_hyperparameters,
+)
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
 
@@ -56,9 +58,9 @@ def posterior(i):
 
 
 @njit
-def _collect(kernel, rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_T, same, mean):
+def _collect(kernel, rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, mean):
     for _ in range(n):
-        if not kernel(rng, state, scratch, x, offsets, lengths, prior):
+        if not kernel(rng, state, workspace, x, offsets, lengths, prior):
             raise RuntimeError("more topics than tokens")
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
@@ -75,12 +77,12 @@ def collect(sampler, n, kernel=None, seed=0):
     c, rng = sampler.corpus, np.random.default_rng(seed)
     state, N = sampler.init(rng), c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(3)
-    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
+    workspace = new_topic_workspace(c.n_words, max(c.doc_lengths), state.m_k.size)
     _collect(
         kernel or sampler._kernel,
         rng,
         state,
-        scratch,
+        workspace,
         c.x,
         c.offsets,
         c.doc_lengths,
@@ -114,24 +116,32 @@ def test_exact_posterior(kind, i):
 
 
 @njit
-def stale_sweep(rng, state, scratch, x, offsets, lengths, prior):
+def stale_sweep(rng, state, workspace, x, offsets, lengths, prior):
     "The control: beta is drawn before gamma is."
     state.m_k[:] = 0
     for j in range(lengths.size):
         a, b = offsets[j], offsets[j + 1]
-        assign_tokens(rng, state, scratch, x, a, b, j, a, False)
+        assign_tokens(rng, state, workspace, x, offsets, j, 0, False)
         state.n_tables[j] = count_tables(
-            rng, state.z, scratch.n_jk, state.m_k, state.beta, document_alpha(state.alpha, j), a, b
+            rng,
+            state.z,
+            workspace.n_jk,
+            state.m_k,
+            state.beta,
+            document_alpha(state.alpha, j),
+            a,
+            b,
         )
-    number_topics(state, scratch.label)
+    renumber_topics(state, workspace.label)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
-    resample_hyperparameters(rng, state, prior, lengths, scratch.m)
+    resample_hyperparameters(rng, state, prior, lengths, workspace.m)
     return True
 
 
 @pytest.mark.parametrize("prior", [(1, 1), (0.5, 0.1)])
 def test_exact_with_concentrations_resampled(prior):
-    "One word in each of six documents, where the order of updates matters most; and a corpus where it matters less."
+    """One word in each of six documents, where the order of updates matters most; and a corpus
+    where it matters less."""
     docs, V, eta = [[0]] * 6, 2, 5.0
     _, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), prior)
     make = lambda kind: kind(Corpus.from_docs(docs, n_words=V), eta, 1, 1, None, prior, init=1)
@@ -191,7 +201,8 @@ def test_prior(kind):
 
 
 def assign_slowly(rng, state, x, first, end, j):
-    "(37') as it stands, every weight anew for every token: returns where it had no slot left for the pool."
+    """(37') as it stands, every weight anew for every token: returns where it had no slot left for
+    the pool."""
     (z, n_vk, n_k, beta), alpha = (
         (state.z, state.n_vk, state.n_k, state.beta),
         float(state.alpha[j]),
@@ -225,7 +236,8 @@ def assign_slowly(rng, state, x, first, end, j):
 
 @pytest.mark.parametrize("capacity", [16, 32, 48, 288, 544])
 def test_kernel_draws_what_its_definition_draws(capacity):
-    "Topics in slots all over the place, births and deaths, words that repeat: from one stream of random numbers the same topics."
+    """Topics in slots all over the place, births and deaths, words that repeat: from one stream of
+    random numbers the same topics."""
     rng, lengths, V = np.random.default_rng(capacity), [60, 0, 1, 90, 2, 40], 5
     c = SimpleNamespace(n_tokens=sum(lengths), n_docs=len(lengths), n_words=V)
     x, offsets, slots = (
@@ -233,8 +245,8 @@ def test_kernel_draws_what_its_definition_draws(capacity):
         np.append(0, np.cumsum(lengths)),
         rng.choice(capacity, 13, replace=False),
     )
-    state = give_weights(
-        rng, unseated(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity)
+    state = add_weights(
+        rng, empty_franchise(c, rng.gamma(3.0, 20.0, size=c.n_docs), 30.0, 0.5, capacity=capacity)
     )
     state.z[:] = rng.choice(slots[:-1], c.n_tokens)
     np.add.at(state.n_vk, (x, state.z), 1)
@@ -242,13 +254,13 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     state.beta[:] = 0
     state.beta[slots] = rng.dirichlet(np.ones(13))
     slow = type(state)(*(array.copy() for array in state))
-    scratch, births = new_scratch(V, 90, capacity), 0
+    workspace, births = new_topic_workspace(V, 90, capacity), 0
     for repeat in range(4):
         for j, (a, b) in enumerate(zip(offsets, offsets[1:])):
             streams, used = [np.random.default_rng([repeat, j]) for _ in range(2)], state.n_k > 0
-            assert assign_tokens(streams[0], state, scratch, x, a, b, j, a, False) == assign_slowly(
-                streams[1], slow, x, a, b, j
-            )
+            assert a + assign_tokens(
+                streams[0], state, workspace, x, offsets, j, 0, False
+            ) == assign_slowly(streams[1], slow, x, a, b, j)
             births += (state.n_k[~used] > 0).sum()
             assert all(
                 np.array_equal(getattr(state, name), getattr(slow, name))
@@ -265,15 +277,15 @@ class SparseSampler(DirectSampler):
 
 
 @njit
-def sweep_with_lists(rng, state, scratch, x, offsets, lengths, prior):
+def sweep_with_lists(rng, state, workspace, x, offsets, lengths, prior):
     n_v = np.bincount(x, minlength=state.n_vk.shape[0])
-    lists = direct.WordTopics(
+    lists = vector_kernels.WordTopics(
         np.cumsum(n_v) - n_v,
         np.zeros_like(n_v),
         np.empty(x.size, np.int32),
         np.empty(x.size, np.int32),
     )
-    return sweep_sparsely(rng, state, scratch, x, offsets, lengths, prior, lists)
+    return _sweep_sparsely(rng, state, workspace, x, offsets, lengths, prior, lists)
 
 
 @pytest.mark.parametrize("i", range(len(TINY)))
@@ -293,17 +305,18 @@ def test_exact_posterior_from_lists(i):
 
 
 def test_one_document_by_lists_and_by_rows():
-    "Where a token goes depends on the random numbers otherwise; how often, not: counts of many tries of a document from the same state."
+    """Where a token goes depends on the random numbers otherwise; how often, not: counts of many
+    tries of a document from the same state."""
     rng, lengths, V, capacity = np.random.default_rng(1), [6, 300], 4, 544
-    c = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V)
+    c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
     x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
-    begin = give_weights(rng, unseated(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
+    begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
     begin.z[:] = rng.choice(slots[:-1], 306)
     np.add.at(begin.n_vk, (x, begin.z), 1)
     begin.n_k[:] = begin.n_vk.sum(axis=0)
     begin.beta[:] = 0
     begin.beta[slots] = rng.dirichlet(np.ones(9))
-    n_v, scratch, shares = np.bincount(x, minlength=V), new_scratch(V, 300, capacity), []
+    n_v, workspace, shares = np.bincount(x, minlength=V), new_topic_workspace(V, 300, capacity), []
     for by_lists in (False, True):
         counts = np.zeros((6, len(slots)))
         for _ in range(3000):
@@ -311,14 +324,17 @@ def test_one_document_by_lists_and_by_rows():
                 **{name: getattr(begin, name).copy() for name in DirectState._fields}
             )
             if by_lists:
-                lists = direct.WordTopics(
+                lists = vector_kernels.WordTopics(
                     np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32)
                 )
-                direct.list_topics(lists, x, state.z, state.n_vk)
-                assert direct.assign_sparsely(rng, state, scratch, lists, x, 0, 6, 0, 0) == 6
-                direct.write_counts(lists, state.n_vk)
+                vector_kernels.list_topics(lists, x, state.z, state.n_vk)
+                assert (
+                    vector_kernels.assign_sparsely(rng, state, workspace, lists, x, offsets, 0, 0)
+                    == 6
+                )
+                vector_kernels.write_counts(lists, state.n_vk)
             else:
-                assert assign_tokens(rng, state, scratch, x, 0, 6, 0, 0, False) == 6
+                assert assign_tokens(rng, state, workspace, x, offsets, 0, 0, False) == 6
             check = np.zeros_like(state.n_vk)
             np.add.at(check, (x, state.z), 1)
             assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
@@ -329,7 +345,8 @@ def test_one_document_by_lists_and_by_rows():
 
 
 def test_many_topics():
-    "From a thousand topics on lists are used; the chain resumes, runs out of room, and is none the worse for it."
+    """From a thousand topics on lists are used; the chain resumes, runs out of room, and is none
+    the worse for it."""
     corpus, _ = make_bars(n_docs=60, doc_len=40, grid=4, random_state=0)
     assert DirectSampler._many == 1000
     whole = run_chain(
@@ -357,7 +374,7 @@ def test_many_topics():
     sampler._drive = lambda kernel, *rest: seen.append(kernel)
     sampler._sweep(None, state)
     sampler._sweep(None, whole.state)
-    assert seen == [sweep_sparsely, sweep_direct]
+    assert seen == [_sweep_sparsely, _sweep_direct]
 
 
 def test_capacity_follows_the_topics():
@@ -384,7 +401,7 @@ def test_capacity_follows_the_topics():
 def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None):
     "A state from tables of tokens and dishes of tables, and weights drawn for them."
     offsets = np.append(0, np.cumsum(lengths))
-    state = unseated(
+    state = empty_franchise(
         SimpleNamespace(n_tokens=offsets[-1], n_docs=len(lengths), n_words=V),
         alpha if all_alphas is None else all_alphas,
         gamma,
@@ -396,7 +413,7 @@ def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None
         np.add.at(state.m_k, k_j, 1)
         state.z[offsets[j] : offsets[j + 1]] = [k_j[s] for s in t_j]
     state.K[()] = (state.m_k > 0).sum()
-    full = give_weights(rng, state)
+    full = add_weights(rng, state)
     return kind(**{name: getattr(full, name) for name in kind._fields})
 
 
@@ -412,7 +429,8 @@ def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None
     ],
 )
 def test_geweke(kind, per_document, right):
-    "alpha (one, or one for each document), gamma and eta all from their priors; the control claims another prior of eta."
+    """alpha (one, or one for each document), gamma and eta all from their priors; the control
+    claims another prior of eta."""
     lengths, V = [4, 3, 0, 5], 3
     offsets = np.append(0, np.cumsum(lengths))
     priors = dict(alpha=(2.0, 2.0), gamma=(1.0, 1.0), eta=(3.0, 5.0))
@@ -426,7 +444,7 @@ def test_geweke(kind, per_document, right):
         alphas = rng.gamma(2.0, size=4) / 2.0 if per_document else None
         t, k = seat(rng, lengths, alphas if per_document else [alpha] * 4, gamma)
         if kind is FranchiseSampler:
-            state = unseated(
+            state = empty_franchise(
                 SimpleNamespace(n_tokens=offsets[-1], n_docs=4, n_words=V),
                 alphas,
                 gamma,
@@ -445,7 +463,7 @@ def test_geweke(kind, per_document, right):
             return state
         if state_class is DirectState:
             return direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas)
-        return give_tables(
+        return add_tables(
             rng,
             direct_state(DirectState, t, k, lengths, V, alpha, gamma, eta, rng, alphas),
             offsets,
@@ -534,16 +552,17 @@ def test_counts_after_every_sweep(kind, init, gamma):
     assert gamma == 1.0 or max(capacities) > 16
 
 
-@pytest.mark.parametrize("kernel", ["sweep_direct", "sweep_hybrid"])
+@pytest.mark.parametrize("kernel", ["_sweep_direct", "_sweep_hybrid"])
 def test_a_sweep_goes_on_where_it_ran_out_of_room(kernel):
-    "With room from the start or with arrays that grow on the way, the draws that are made are the same until a slot is missing, and all tokens get theirs."
+    """With room from the start or with arrays that grow on the way, the draws that are made are
+    the same until a slot is missing, and all tokens get theirs."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
-    kind, seen = {"sweep_direct": DirectSampler, "sweep_hybrid": HybridSampler}[kernel], []
+    kind, seen = {"_sweep_direct": DirectSampler, "_sweep_hybrid": HybridSampler}[kernel], []
 
-    def spy(rng, state, scratch, *args):
-        begun = scratch.at.tolist()
-        done = getattr(direct, kernel)(rng, state, scratch, *args)
-        seen.append((begun, scratch.at.tolist(), done))
+    def spy(rng, state, workspace, *args):
+        begun = workspace.at.tolist()
+        done = getattr(direct, kernel)(rng, state, workspace, *args)
+        seen.append((begun, workspace.at.tolist(), done))
         return done
 
     sampler = kind(corpus, 0.1, 20.0, 200.0, None, None, init=1)
@@ -603,7 +622,8 @@ def test_find_pool():
 
 
 def test_tiny_weights_survive():
-    "gamma so small that its gamma draw rounds to 0: the pool is still there, and the sum is still 1."
+    """gamma so small that its gamma draw rounds to 0: the pool is still there, and the sum is
+    still 1."""
     beta = np.zeros(4)
     draw_beta(np.random.default_rng(0), beta, np.array([5, 1, 0, 0]), 2, 1e-6)
     assert 0 < beta[2] < 1e-200 and np.isclose(beta.sum(), 1) and beta[3] == 0
@@ -613,9 +633,10 @@ def test_tiny_weights_survive():
 
 
 def test_seat_tables():
-    "Numbers of tables are Antoniak's for every document and topic; a table's dish is the topic of its tokens."
+    """Numbers of tables are Antoniak's for every document and topic; a table's dish is the topic
+    of its tokens."""
     corpus = Corpus.from_docs([[0] * 5, [], [0, 0, 0]], n_words=1)
-    state = give_weights(
+    state = add_weights(
         np.random.default_rng(0),
         seat_by_topic(corpus, np.array([0, 0, 0, 0, 1, 0, 1, 1]), np.array([2.0, 1.0, 4.0]), 1.0),
     )
@@ -671,8 +692,9 @@ def test_states_of_other_samplers():
 
 def test_slice_concentration():
     n, T, a, b = np.array([5, 30, 8, 0]), 9, 1.5, 0.7
+    prior = gamma_prior(a, b)
     u = np.linspace(-12, 6, 8000)
-    density = np.exp(np.array([log_concentration(v, n, T, a, b) for v in u]))
+    density = np.exp(np.array([log_concentration(v, n, T, prior) for v in u]))
     log_p = (
         (a + T) * u - b * np.exp(u) + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
     )
@@ -680,7 +702,7 @@ def test_slice_concentration():
     density /= density.sum()
     rng, conc, draws = np.random.default_rng(0), 1.0, np.empty(20_000)
     for i in range(draws.size):
-        draws[i] = conc = slice_concentration(rng, conc, n, T, a, b)
+        draws[i] = conc = slice_concentration(rng, conc, n, T, prior)
     grid = np.cumsum(density)
     assert abs(np.searchsorted(np.sort(draws), np.exp(u)) / draws.size - grid).max() < TOLERANCE
     wrong = np.cumsum(
@@ -689,6 +711,21 @@ def test_slice_concentration():
     assert (
         abs(np.searchsorted(np.sort(draws), np.exp(u)) / draws.size - wrong).max() > 2 * TOLERANCE
     )
+
+
+def test_slice_concentration_takes_any_prior():
+    "A log-normal prior, against integration; the control forgets the Jacobian of the logarithm."
+    n, T, prior = np.array([5, 30, 8, 0]), 9, log_normal_prior(0.3, 0.6)
+    u = np.linspace(-6, 5, 4000)
+    log_p = T * u + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
+    log_p += np.array([log_density(prior, math.exp(v)) for v in u])
+    rng, conc, draws = np.random.default_rng(0), 1.0, np.empty(20_000)
+    for i in range(draws.size):
+        draws[i] = conc = slice_concentration(rng, conc, n, T, prior)
+    right, wrong = (np.cumsum(np.exp(log_p + k * u)) / np.exp(log_p + k * u).sum() for k in (1, 0))
+    seen = np.searchsorted(np.sort(draws), np.exp(u)) / draws.size
+    assert abs(seen - right).max() < TOLERANCE and abs(seen - wrong).max() > 2 * TOLERANCE
+    assert slice_concentration(rng, 1.7, n, T, fixed_prior()) == 1.7
 
 
 def test_resample_eta():
@@ -720,7 +757,8 @@ def test_resample_eta():
 
 
 def exact_lda(docs, V, eta, alpha, gamma, K, learned):
-    "Co-clustering and E[tables], by all ways to give tokens topics (and, for learned weights, all numbers of tables)."
+    """Co-clustering and E[tables], by all ways to give tokens topics (and, for learned weights,
+    all numbers of tables)."""
     words, lengths = [v for doc in docs for v in doc], [len(doc) for doc in docs]
     document, stirling = (
         np.repeat(np.arange(len(docs)), lengths),
@@ -787,7 +825,7 @@ def test_geweke_lda(right):
                 for n in lengths
             ]
         )
-        state = unseated(
+        state = empty_franchise(
             SimpleNamespace(n_tokens=12, n_docs=4, n_words=V), alpha, gamma, eta, capacity=4
         )
         state.z[:], state.K[()] = z, K

@@ -1,4 +1,5 @@
-"""The Dirichlet process and its mixtures, against a list of all partitions and numerical integration."""
+"""The Dirichlet process and its mixtures, against a list of all partitions and numerical
+integration."""
 
 import math
 import os
@@ -24,6 +25,7 @@ from hdp_nb.dp import (
     point_partition,
     resample_concentration,
 )
+from hdp_nb.priors import gamma_prior
 from hdp_nb.special import log_antoniak
 
 EXACT = 0.015  # largest error of a probability that a right sampler may make
@@ -130,14 +132,16 @@ def unnormalised(prior, stats, k, data, i):
     ids=lambda d: [*d][0],
 )
 def test_control_broken_family(broken):
-    """An observation that is not taken out before it chooses; a predictive without its denominator."""
+    """An observation that is not taken out before it chooses; a predictive without its
+    denominator."""
     _, x, log_marginal = CASES["categorical"]
     sampler = make_sampler("categorical", fam=replace(likelihood.categorical, **broken))
     assert error(chain(sampler, 5_000)[0], naive_dp.posterior(x, log_marginal)) > 2 * EXACT
 
 
 def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000):
-    """Gibbs over each observation's parameter: Teh et al. eqs 32-35 for one group, or Neal's Algorithm 8."""
+    """Gibbs over each observation's parameter: Teh et al. eqs 32-35 for one group, or Neal's
+    Algorithm 8."""
     rng, phi = np.random.default_rng(2), list(map(float, range(len(x))))
     z = np.empty((n_sweeps, len(x)), int)
     for s in range(n_sweeps):
@@ -170,7 +174,8 @@ def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000)
 
 @pytest.mark.parametrize("x, alpha, noise", [((0.0, 2.0), 0.5, 0.7), ((0.0, 0.4, 2.0), 1.0, 0.7)])
 def test_control_equations_32_to_34(x, alpha, noise):
-    """Audit of the paper: a singleton that draws a fresh parameter is wrong, one that keeps its own is right."""
+    """Audit of the paper: a singleton that draws a fresh parameter is wrong, one that keeps its
+    own is right."""
     exact = naive_dp.posterior(
         np.array(x)[:, None],
         lambda rows: naive_dp.normal_known_variance(rows, 0.0, 4.0, noise**2),
@@ -185,7 +190,8 @@ def test_control_equations_32_to_34(x, alpha, noise):
 
 
 def geweke(rate):
-    """z scores for 25 words from a true DP mixture, alpha ~ Gamma(2, 1), sampled as if Gamma(2, rate)."""
+    """z scores for 25 words from a true DP mixture, alpha ~ Gamma(2, 1), sampled as if Gamma(2,
+    rate)."""
     fam, n, V = likelihood.categorical, 25, 4
     prior, rng = fam.make_prior(n_words=V, eta=0.3), np.random.default_rng(4)
 
@@ -361,7 +367,8 @@ def test_the_same_without_the_compiler():
 
 @families
 def test_log_joint_and_predictive_density(name):
-    """Sums over all partitions: of the joint, log p(x); of joint times predictive, p(x and one more)."""
+    """Sums over all partitions: of the joint, log p(x); of joint times predictive, p(x and one
+    more)."""
     _, x, log_marginal = CASES[name]
     sampler = make_sampler(name, 1.3, n=5)
     states = [sampler.state(z, capacity=5) for z in partitions(5)]
@@ -431,7 +438,8 @@ def test_point_partition_is_closest_to_the_others():
 
 
 def cdf_gap(draw, n, n_tables, shape, rate, n_draws=15_000):
-    """Largest distance between the cdfs of a chain of draws and of eq 47 times the prior, integrated."""
+    """Largest distance between the cdfs of a chain of draws and of eq 47 times the prior,
+    integrated."""
     grid = np.exp(np.linspace(-25, 12, 40_001))
     log_p = (shape + n_tables) * np.log(grid) - rate * grid
     log_p += sum(gammaln(grid) - gammaln(grid + n_j) for n_j in n if n_j)

@@ -1,4 +1,5 @@
-"""The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong samplers."""
+"""The franchise sampler against exact posteriors, the prior, its own bookkeeping, and wrong
+samplers."""
 
 import os
 import subprocess
@@ -20,20 +21,20 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.franchise import (
     FranchiseSampler,
     _seat_tokens,
+    _sweep_franchise,
     _weigh_block,
+    empty_franchise,
     log_franchise,
-    new_scratch,
     seat_by_topic,
     serve_tables,
-    sweep_franchise,
-    unseated,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
 from hdp_nb.topics import (
     TopicCounts,
+    draw_weighted,
     fold_in,
     log_likelihood,
-    pick,
+    new_topic_workspace,
     predictive_topics,
     token_probabilities,
 )
@@ -51,9 +52,9 @@ TOLERANCE = 0.015
 
 
 @njit
-def _collect(rng, state, scratch, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
+def _collect(rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
     for _ in range(n):
-        if not sweep_franchise(rng, state, scratch, x, offsets, lengths, prior, True):
+        if not _sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, True):
             raise RuntimeError("more dishes than tokens")
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
@@ -70,8 +71,8 @@ def collect(sampler, n, seed=0):
     state = sampler.init(rng)
     N = c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(2)
-    scratch = new_scratch(c.n_words, max(c.doc_lengths), state.m_k.size)
-    _collect(rng, state, scratch, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
+    workspace = new_topic_workspace(c.n_words, max(c.doc_lengths), state.m_k.size)
+    _collect(rng, state, workspace, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
     return out
 
 
@@ -128,7 +129,8 @@ def test_exact_with_concentrations_resampled(alpha_prior, gamma_prior):
 
 
 def sequential_prediction(docs, V, eta, alpha, gamma):
-    "P(K) when every token takes a table, and a new table a dish, given the tokens before it: Wang & Blei's start."
+    """P(K) when every token takes a table, and a new table a dish, given the tokens before it:
+    Wang & Blei's start."""
     tokens, p_K = (
         [(j, v) for j, doc in enumerate(docs) for v in doc],
         np.zeros(sum(map(len, docs)) + 1),
@@ -161,7 +163,8 @@ def sequential_prediction(docs, V, eta, alpha, gamma):
 
 
 def test_sequential_prediction():
-    "The start, drawn many times, against all its paths; it is not the posterior, and the check can tell."
+    """The start, drawn many times, against all its paths; it is not the posterior, and the check
+    can tell."""
     case = docs, V, eta, alpha, gamma = [[0, 1], [1, 0], [0, 1]], 2, 0.05, 0.3, 0.5
     sampler, rng = (
         FranchiseSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None),
@@ -262,15 +265,16 @@ def test_random_start_has_as_many_topics_as_asked_for():
 
 
 @pytest.mark.parametrize("length", [4, 12, 32])
-def test_pick_is_exact(length):
-    "Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight says, and zeros never."
+def test_weighted_draws_are_exact(length):
+    """Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight
+    says, and zeros never."""
     p = np.random.default_rng(length).integers(0, 4, length).astype(float)
     n = int(p.sum())
-    plain = getattr(pick, "py_func", pick)
-    picked = [
+    plain = getattr(draw_weighted, "py_func", draw_weighted)
+    drawn = [
         plain(SimpleNamespace(random=lambda: (i + 0.5) / n), p, np.empty(length)) for i in range(n)
     ]
-    assert np.bincount(picked, minlength=length).tolist() == p.tolist()
+    assert np.bincount(drawn, minlength=length).tolist() == p.tolist()
     for p in (
         [0.1, 0, 0.7, 0, 0.1, 0, 0, 0.1],
         [0.1, 0.1, 0.7, 0, 0.1, 0, 0, 0],
@@ -284,18 +288,19 @@ def test_pick_is_exact(length):
             assert p[plain(SimpleNamespace(random=lambda: u), np.array(p), np.empty(8))] > 0
 
 
-def test_a_sweep_goes_on_where_it_ran_out_of_room(monkeypatch):
-    "Arrays grow in the middle of a sweep. Whoever has a seat by then keeps it: in the first sweep nobody is asked twice."
+def test_a_sweep_goes_on_where_it_ran_out_of_slots(monkeypatch):
+    """Arrays grow in the middle of a sweep. Whoever has a seat by then keeps it: in the first
+    sweep nobody is asked twice."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     calls = []
 
-    def spy(rng, state, scratch, *args):
-        begun, seated = scratch.at.tolist(), (state.t.copy(), state.z.copy())
-        done = sweep_franchise(rng, state, scratch, *args)
-        calls.append((begun, scratch.at.tolist(), seated, done))
+    def spy(rng, state, workspace, *args):
+        begun, seated = workspace.at.tolist(), (state.t.copy(), state.z.copy())
+        done = _sweep_franchise(rng, state, workspace, *args)
+        calls.append((begun, workspace.at.tolist(), seated, done))
         return done
 
-    monkeypatch.setattr(franchise, "sweep_franchise", spy)
+    monkeypatch.setattr(franchise, "_sweep_franchise", spy)
     sampler, rng = FranchiseSampler(corpus, 0.1, 2.0, 60.0, None, None), np.random.default_rng(0)
     state = sampler.init(rng)
     assert len(calls) > 2 and [done for *_, done in calls] == [False] * (len(calls) - 1) + [True]
@@ -320,26 +325,27 @@ def test_running_values_are_those_of_the_counts():
         [a, np.zeros(a.shape[:-1] + (capacity - a.shape[-1],), a.dtype)], axis=-1
     )
     state = state._replace(n_vk=room(state.n_vk), n_k=room(state.n_k), m_k=room(state.m_k))
-    scratch = new_scratch(corpus.n_words, 30, capacity)
+    workspace = new_topic_workspace(corpus.n_words, 30, capacity)
 
     def check():
         "One of the dishes that nobody serves has the mass gamma, the others none."
-        assert (scratch.mass == state.m_k)[state.m_k > 0].all() and sorted(
-            scratch.mass[state.m_k == 0]
+        assert (workspace.mass == state.m_k)[state.m_k > 0].all() and sorted(
+            workspace.mass[state.m_k == 0]
         )[-2:] == [0, gamma]
-        assert np.allclose(scratch.total, state.n_k + corpus.n_words * eta)
+        assert np.allclose(workspace.total, state.n_k + corpus.n_words * eta)
 
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         before = state.m_k > 0
-        assert _seat_tokens(rng, state, scratch, x, a, b, j, a, eta) == b
+        assert _seat_tokens(rng, state, workspace, x, corpus.offsets, j, 0) == b - a
         check()
         n_jk = np.bincount(state.z[a:b], minlength=capacity)
-        assert (scratch.n_jk == n_jk).all()
+        assert (workspace.n_jk == n_jk).all()
         assert np.allclose(
-            scratch.coef, (n_jk + alpha * scratch.mass / (state.m_k.sum() + gamma)) / scratch.total
+            workspace.coef,
+            (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total,
         )
-        assert serve_tables(rng, state, scratch, x, a, b, j, 0, eta) == state.n_tables[j]
+        assert serve_tables(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
         check()
         opened, closed = (
             opened + (~before & (state.m_k > 0)).sum(),
@@ -350,26 +356,27 @@ def test_running_values_are_those_of_the_counts():
 
 @pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 64, 100, 700])
 def test_block_predictive(n):
-    "Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at which logarithms are taken."
+    """Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at
+    which logarithms are taken."""
     V, K, eta = 9, 8, 0.01
     rng = np.random.default_rng(n)
-    scratch, n_vk = new_scratch(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
+    workspace, n_vk = new_topic_workspace(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
     n_vk[:, 5:] = n_vk[::2, 0] = 0  # slot 5 is free; some words of topic 0 are new to it
-    scratch.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
-    scratch.total[:] = n_vk.sum(axis=0) + V * eta
+    workspace.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
+    workspace.total[:] = n_vk.sum(axis=0) + V * eta
     x = rng.integers(V, size=n).astype(np.int32)
     for _ in range(2):  # twice: nothing may stay behind
-        _weigh_block(scratch, n_vk, x, np.arange(n), eta)
+        _weigh_block(workspace, n_vk, x, np.arange(n), eta)
         n_v = np.bincount(x, minlength=V)[:, None]
         log_f = (
             (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)
-            - gammaln(scratch.total + n)
-            + gammaln(scratch.total)
+            - gammaln(workspace.total + n)
+            + gammaln(workspace.total)
         )
-        w = scratch.mass * np.exp(log_f - log_f[scratch.mass > 0].max())
+        w = workspace.mass * np.exp(log_f - log_f[workspace.mass > 0].max())
         assert (
-            np.allclose(scratch.p / scratch.p.sum(), w / w.sum(), rtol=1e-6, atol=1e-12)
-            and not scratch.seen.any()
+            np.allclose(workspace.p / workspace.p.sum(), w / w.sum(), rtol=1e-6, atol=1e-12)
+            and not workspace.seen.any()
         )
         x = x[::-1].copy()
 
@@ -483,7 +490,8 @@ def test_seat_by_topic():
 
 
 def test_large_tables_in_logarithms():
-    "Documents of one topic: tables of hundreds of words, whose predictives underflow if multiplied up."
+    """Documents of one topic: tables of hundreds of words, whose predictives underflow if
+    multiplied up."""
     corpus = Corpus.from_docs([[0] * 400, [1] * 400, [0] * 400, [1] * 400], n_words=5000)
     chain = run_chain(
         FranchiseSampler(corpus, 0.01, 0.5, 1.0, None, None), np.random.default_rng(0), 50
@@ -498,7 +506,8 @@ def test_large_tables_in_logarithms():
 
 
 def test_predictive_topics():
-    "Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen is uniform and has gamma's share."
+    """Posterior means, and alpha beta_k from numbers of tables, not of tokens; what was never seen
+    is uniform and has gamma's share."""
     n_vk = np.array(
         [[3, 0, 0, 1], [0, 5, 0, 0], [0, 0, 2, 0]]
     )  # four topics: one more than a multiple of 4 allows
@@ -531,7 +540,8 @@ def exact_proportions(doc, phi, weight):
 
 
 def test_fold_in():
-    "Against all assignments. Several documents, one of them empty: none may leave anything to the next."
+    """Against all assignments. Several documents, one of them empty: none may leave anything to
+    the next."""
     phi = np.array([[0.7, 0.1, 0.3, 0.25], [0.2, 0.8, 0.3, 0.25], [0.1, 0.1, 0.4, 0.5]])
     weight, docs = np.array([0.6, 0.3, 1.1, 0.2]), [[0, 0, 0, 0], [], [1, 2], [1, 1, 1]]
     offsets, pi, p = np.array([0, 4, 4, 6, 9]), np.empty((4, 4)), np.full(9, 0.5)
@@ -559,7 +569,7 @@ def seating_state(t, k, x, lengths, V, alpha, gamma):
     "A FranchiseState from tables of tokens and dishes of tables, counted anew."
     offsets = np.append(0, np.cumsum(lengths))
     corpus = SimpleNamespace(n_tokens=len(x), n_docs=len(lengths), n_words=V)
-    state = unseated(corpus, alpha, gamma, capacity=32)
+    state = empty_franchise(corpus, alpha, gamma, capacity=32)
     state.t[:] = np.concatenate(t)
     for j, (t_j, k_j) in enumerate(zip(t, k)):
         state.n_tables[j] = len(k_j)

@@ -1,4 +1,5 @@
-"""Documents in parallel: against exact posteriors, the prior, its own bookkeeping, any number of threads, and wrong samplers."""
+"""Documents in parallel: against exact posteriors, the prior, its own bookkeeping, any number of
+threads, and wrong samplers."""
 
 from functools import cache, partial
 from types import SimpleNamespace
@@ -24,30 +25,31 @@ from hdp_nb.direct import (
 from hdp_nb.franchise import FranchiseSampler, FranchiseState
 from hdp_nb.parallel import (
     ParallelSampler,
+    _gamma_from_one,
+    _gamma_in_cell,
+    _Offered,
+    _open_pool,
+    _scale_topics,
+    _seat_words,
+    _sweep_parallel,
     add_up_words,
     count_words,
-    draw_topics,
     find_topic,
-    gamma_from_one,
-    gamma_in_cell,
     gamma_table,
     in_turn,
     make_plan,
-    new_work,
-    open_pool,
-    scale_topics,
-    seat_words,
+    new_parallel_workspace,
+    sample_topics,
     side_by_side,
     stream,
     sweep_documents,
-    sweep_parallel,
     uniform,
 )
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
-from hdp_nb.topics import log_likelihood, pad_array
+from hdp_nb.topics import log_likelihood, pad_capacity
 
-sweep_in_one_call = njit(sweep_parallel)
+sweep_in_one_call = njit(_sweep_parallel)
 
 
 @njit
@@ -59,8 +61,10 @@ def jitted_in_turn(kernel, blocks, *args):
 def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, mean):
     for _ in range(n):
         K = state.K[()]
-        atoms, least = open_pool(rng, state, plan.lengths)
-        if relative:  # the control: topics heavier than a part of the pool are offered, and the pool depends on z
+        atoms, least = _open_pool(rng, state, plan.lengths)
+        # the control: topics heavier than a part of the pool are offered, and the pool depends
+        # on z
+        if relative:
             least, rest, atoms = state.beta[K] / 4, state.beta[K], np.zeros(0)
             while rest > least:
                 b = rng.beta(1.0, state.gamma[()]) * rest
@@ -72,7 +76,7 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
             raise RuntimeError("more topics than expected")
         state.beta[K:] = 0.0
         state.beta[K:L] = atoms
-        sweep_in_one_call(jitted_in_turn, rng, state, L, least, table, work, plan, prior)
+        sweep_in_one_call(jitted_in_turn, rng, state, _Offered(L, least), table, work, plan, prior)
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
         mean[0] += state.alpha[()] / n
@@ -86,7 +90,7 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
 def with_capacity(state, capacity):
     return state._replace(
         **{
-            name: pad_array(getattr(state, name), capacity)
+            name: pad_capacity(getattr(state, name), capacity)
             for name in ("n_vk", "n_k", "m_k", "beta")
         }
     )
@@ -101,7 +105,7 @@ def collect(sampler, n, relative=False, seed=0):
         rng,
         state,
         gamma_table(sampler.eta),
-        new_work(sampler.plan, 256),
+        new_parallel_workspace(sampler.plan, 256),
         sampler.plan,
         sampler.prior,
         n,
@@ -186,7 +190,8 @@ def test_prior():
 
 @pytest.mark.parametrize("per_document, right", [(False, True), (True, True), (False, False)])
 def test_geweke(per_document, right):
-    "alpha (one, or one for each document), gamma and eta all from their priors; the control claims another prior of eta."
+    """alpha (one, or one for each document), gamma and eta all from their priors; the control
+    claims another prior of eta."""
     lengths, V = [4, 3, 0, 5], 3
     offsets = np.append(0, np.cumsum(lengths))
     priors = dict(alpha=(2.0, 2.0), gamma=(1.0, 1.0), eta=(3.0, 5.0))
@@ -293,12 +298,12 @@ def test_light_topics_are_left_alone():
     sampler, rng = ParallelSampler(corpus, 0.1, 5.0, init=6), np.random.default_rng(0)
     state = sampler.init(rng)
     plan, z = sampler.plan, state.z.copy()
-    work = new_work(plan, state.beta.size)
+    work = new_parallel_workspace(plan, state.beta.size)
     state.beta[:7] = 0.3, 1e-9, 0.2, 0.2, 1e-9, 0.2, 0.1
     in_turn(
-        draw_topics, work.log_p.size, np.uint64(1), 6, *gamma_table(0.1), state.n_vk, plan, work
+        sample_topics, work.log_p.size, np.uint64(1), 6, gamma_table(0.1), state.n_vk, plan, work
     )
-    scale_topics(rng, state, 6, 1e-6, plan, work)
+    _scale_topics(rng, state, _Offered(6, 1e-6), plan, work)
     in_turn(add_up_words, work.log_p.size, 6, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 6, state, plan, work)
     light = np.isin(z, [1, 4])
@@ -310,7 +315,8 @@ def test_light_topics_are_left_alone():
 
 
 def test_a_sweep_of_the_documents_from_its_definition():
-    "One token in each of many documents: the topics that it chooses have the probabilities of (P2)."
+    """One token in each of many documents: the topics that it chooses have the probabilities of
+    (P2)."""
     corpus = Corpus.from_docs([[0, 1]] + [[2]] * 20_000, n_words=4)
     sampler, rng = (
         ParallelSampler(corpus, 0.3, 1.7, init=np.append([0, 1], np.arange(20_000) % 3)),
@@ -318,11 +324,11 @@ def test_a_sweep_of_the_documents_from_its_definition():
     )
     state = sampler.init(rng)
     plan = sampler.plan
-    work = new_work(plan, state.beta.size)
+    work = new_parallel_workspace(plan, state.beta.size)
     in_turn(
-        draw_topics, work.log_p.size, np.uint64(1), 3, *gamma_table(0.3), state.n_vk, plan, work
+        sample_topics, work.log_p.size, np.uint64(1), 3, gamma_table(0.3), state.n_vk, plan, work
     )
-    scale_topics(rng, state, 3, 0.0, plan, work)
+    _scale_topics(rng, state, _Offered(3, 0.0), plan, work)
     in_turn(add_up_words, work.log_p.size, 3, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 3, state, plan, work)
     phi = work.g[2, :3] * work.inv[:3]
@@ -403,7 +409,8 @@ def test_pieces_cover_all_blocks_and_errors_come_out():
 
 
 def test_states_of_other_samplers():
-    "From every sampler to this one and from this one to every sampler (test_direct has the other nine pairs, and runs them)."
+    """From every sampler to this one and from this one to every sampler (test_direct has the other
+    nine pairs, and runs them)."""
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
     kinds = {
         FranchiseSampler: FranchiseState,
@@ -434,7 +441,8 @@ def test_states_of_other_samplers():
 
 
 def test_hdp():
-    "The estimator runs this sampler, with all threads that its chains leave, and the result does not depend on them."
+    """The estimator runs this sampler, with all threads that its chains leave, and the result does
+    not depend on them."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     fit = lambda **options: HDP(
         "parallel", gamma=0.3, n_iter=6, thin=1, init=9, random_state=0, **options
@@ -512,22 +520,22 @@ def test_streams():
 
 
 @njit
-def gammas(shape, edge, power, ratio, cells, s, n):
-    out = np.empty(n)
+def gammas(table, cells, s, n):
+    out, shape = np.empty(n), table.shape
     for i in range(n):
         if shape > 1.0 or not cells:
-            out[i], s = gamma_from_one(shape, s)
+            out[i], s = _gamma_from_one(shape, s)
         else:
             c, s = uniform(s)
             u, s = uniform(s)
             w, s = uniform(s)
-            out[i], s = gamma_in_cell(shape, edge, power, ratio, int(1024 * c), u, w, s)
+            out[i], s = _gamma_in_cell(table, int(1024 * c), u, w, s)
     return out
 
 
 @pytest.mark.parametrize("shape", [1e-4, 0.01, 0.1, 0.5, 0.9, 1.0])
 def test_gamma_cells(shape):
-    draws = gammas(*gamma_table(shape), True, np.uint64(1), 100_000)
+    draws = gammas(gamma_table(shape), True, np.uint64(1), 100_000)
     if shape < 0.001:  # most are too small for a number
         x = np.array([1e-300, 1e-100, 1e-10, 0.1, 1.0])
         assert (
@@ -543,7 +551,7 @@ def test_gamma_cells(shape):
     assert stats.kstest((1024 * p) % 1, "uniform").pvalue > 0.001  # within the cells
     assert (
         stats.kstest(
-            gammas(*gamma_table(shape + 1), False, np.uint64(2), 50_000), stats.gamma(shape + 1).cdf
+            gammas(gamma_table(shape + 1), False, np.uint64(2), 50_000), stats.gamma(shape + 1).cdf
         ).pvalue
         > 0.001
     )
@@ -551,12 +559,12 @@ def test_gamma_cells(shape):
 
 @pytest.mark.parametrize("eta", [0.1, 0.5, 1.0, 2.5])
 def test_topics_drawn(eta):
-    "The variates of draw_topics: words without tokens have shape eta, the others eta + n."
+    "The variates of sample_topics: words without tokens have shape eta, the others eta + n."
     corpus = Corpus.from_docs([[0] * 3 + [1]] + [[v] for v in range(3000)])
     plan, n_vk = make_plan(corpus), np.zeros((3000, 40), np.int32)
     n_vk[0], n_vk[1] = 3, 1
-    work = new_work(plan, 40)
-    draw_topics(0, work.log_p.size, np.uint64(3), 40, *gamma_table(eta), n_vk, plan, work)
+    work = new_parallel_workspace(plan, 40)
+    sample_topics(0, work.log_p.size, np.uint64(3), 40, gamma_table(eta), n_vk, plan, work)
     p = stats.gamma(eta).cdf(work.g[2:])
     assert (
         stats.chisquare(np.histogram(p, bins=1024, range=(0, 1))[0]).pvalue
@@ -579,11 +587,11 @@ def test_tables_of_words():
         corpus, 0.7, init=np.concatenate([np.repeat(np.arange(3), row) for row in n_vk])
     )
     state = sampler.init(np.random.default_rng(0))
-    work, tables = new_work(sampler.plan, state.beta.size), []
+    work, tables = new_parallel_workspace(sampler.plan, state.beta.size), []
     work.label[:] = np.arange(state.beta.size)
     count_words(0, work.log_p.size, state, sampler.plan, work)
     for seed in range(4000):
-        seat_words(0, work.log_p.size, np.uint64(seed), state, sampler.plan, work)
+        _seat_words(0, work.log_p.size, np.uint64(seed), state, sampler.plan, work)
         tables.append(work.tables.sum())
     expected = sum(0.7 / (0.7 + l) for n in n_vk.ravel() for l in range(n))
     assert (state.n_vk[:, :3] == n_vk).all() and abs(np.mean(tables) - expected) < 0.1
@@ -604,7 +612,8 @@ def test_find_topic():
 
 
 def test_pool():
-    "The pieces are those of the stick-breaking construction that are above the threshold: their number and their sum."
+    """The pieces are those of the stick-breaking construction that are above the threshold: their
+    number and their sum."""
     gamma, sums, number, drawn = 3.0, [], [], []
     state = SimpleNamespace(
         beta=np.array([0.8, 0.2]), K=np.array(1), alpha=np.array(1.0), gamma=np.array(gamma)
@@ -615,7 +624,7 @@ def test_pool():
     rng, lengths = np.random.default_rng(0), np.array([20, 0, 30])
     tables = np.log(21) + np.log(31)
     for _ in range(4000):
-        atoms, least = open_pool(rng, State, lengths)
+        atoms, least = _open_pool(rng, State, lengths)
         assert (
             np.isclose(least, gamma / (gamma + tables) / 16)
             and (atoms > least).all()

@@ -1,4 +1,5 @@
-"""Split-merge moves against enumeration, wrong moves that the same checks reject, bookkeeping, and what the moves are for."""
+"""Split-merge moves against enumeration, wrong moves that the same checks reject, bookkeeping, and
+what the moves are for."""
 
 import math
 import os
@@ -21,22 +22,21 @@ from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.dp import DPMixtureSampler
-from hdp_nb.franchise import FranchiseSampler, unseated
-from hdp_nb.lda import LDASampler
-from hdp_nb.likelihood import normal_inverse_gamma
-from hdp_nb.split_merge import (
-    DPSplitMerge,
+from hdp_nb.franchise import FranchiseSampler, empty_franchise
+from hdp_nb.hdp_split_merge import (
     HDPSplitMerge,
-    SplitMergeState,
     _log_block,
     gather_tables,
     informed_anchors,
     log_likeness,
-    new_room,
+    new_split_merge_workspace,
     propose_tables,
     scan_tables,
     weigh_table,
 )
+from hdp_nb.lda import LDASampler
+from hdp_nb.likelihood import normal_inverse_gamma
+from hdp_nb.split_merge import DPSplitMerge, MoveOptions, SplitMergeState
 from hdp_nb.synthetic import make_bars
 
 SAMPLERS = {"crf": FranchiseSampler, "direct": DirectSampler, "hybrid": HybridSampler}
@@ -92,7 +92,7 @@ def one_dish(gamma=GAMMA):
     "The franchise in which all tables serve one dish, and the place of each table."
     docs = [sum((TABLES[b] for b in range(len(TABLES)) if DOCUMENT[b] == j), []) for j in range(4)]
     corpus = Corpus.from_docs(docs, n_words=V)
-    state, places, at = unseated(corpus, 1.0, gamma, ETA), [], 0
+    state, places, at = empty_franchise(corpus, 1.0, gamma, ETA), [], 0
     for b, (words, j) in enumerate(zip(TABLES, DOCUMENT)):
         places.append(corpus.offsets[j] + state.n_tables[j])
         state.t[at : at + len(words)], at = state.n_tables[j], at + len(words)
@@ -133,7 +133,8 @@ def naive_seen(anchors, mistake, n=14_000):
     size = lambda *some: sum(sizes[i] for block in some for i in block)
 
     def weights(c, a):
-        "Probability of every second anchor, given the first; what is missing from 1 is the chance of no proposal."
+        """Probability of every second anchor, given the first; what is missing from 1 is the
+        chance of no proposal."""
         if anchors == "uniform":
             return [1 / (len(sizes) - 1) * (b != a) for b in range(len(sizes))]
         home = next(block for block in c if a in block)
@@ -191,14 +192,15 @@ def test_the_same_check_rejects_wrong_moves(anchors, mistakes):
 
 
 def test_anchors():
-    "All second tables, given the first, as often as (S5) says; -1 and -2 where there is nothing to propose."
+    """All second tables, given the first, as often as (S5) says; -1 and -2 where there is nothing
+    to propose."""
     corpus, state, places = one_dish()
-    room, tally, rng = (
-        new_room(V, corpus.n_tokens, 16),
+    work, tally, rng = (
+        new_split_merge_workspace(V, corpus.n_tokens, 16),
         np.zeros(4, np.int64),
         np.random.default_rng(0),
     )
-    first = [informed_anchors(rng, state, room, corpus.x, corpus.offsets) for _ in range(4000)]
+    first = [informed_anchors(rng, state, work, corpus.x, corpus.offsets) for _ in range(4000)]
     assert {b for _, b in first} == {-2, *places} and abs(
         np.mean([b == -2 for _, b in first]) - 0.5
     ) < 0.03
@@ -208,10 +210,12 @@ def test_anchors():
         for p, words in zip(places, TABLES)
     )
     while state.K < 3:
-        propose_tables(rng, state, room, corpus.x, corpus.offsets, 1, 0, 0, False, tally)
+        propose_tables(
+            rng, state, work, corpus.x, corpus.offsets, MoveOptions(1, 0, False), 0, tally
+        )
     c = blocks(state.k_jt[places].tolist())
     pairs = Counter(
-        informed_anchors(rng, state, room, corpus.x, corpus.offsets) for _ in range(20_000)
+        informed_anchors(rng, state, work, corpus.x, corpus.offsets) for _ in range(20_000)
     )
     for a, place in enumerate(places):
         home = next(block for block in c if a in block)
@@ -252,25 +256,25 @@ def test_block_predictives(n):
 def test_likelihood_ratio():
     "One pass gives log f(k1) + log f(k2) - log f(k), whatever the order (S4)."
     corpus, state, places = one_dish()
-    room, rng = new_room(V, corpus.n_tokens, 16), np.random.default_rng(0)
-    S, n = gather_tables(state, room, corpus.offsets, places[1], places[3])
+    work, rng = new_split_merge_workspace(V, corpus.n_tokens, 16), np.random.default_rng(0)
+    S, n = gather_tables(state, work, corpus.offsets, places[1], places[3])
     assert (S, n) == (len(TABLES), corpus.n_tokens)
     for _ in range(5):
-        rng.shuffle(room.table[2:S])
-        _, ratio = scan_tables(rng, room, state.n_jt, corpus.x, S, ETA, False, 0)
+        rng.shuffle(work.table[2:S])
+        _, ratio = scan_tables(rng, work, state.n_jt, corpus.x, S, ETA, False, 0)
         parts = [
-            frozenset(places.index(b) for b, l in zip(room.table[:S], room.label[:S]) if l == part)
+            frozenset(places.index(b) for b, l in zip(work.table[:S], work.label[:S]) if l == part)
             for part in (0, 1)
         ]
         assert np.isclose(ratio, sum(map(log_f, parts)) - log_f(parts[0] | parts[1]))
-        room.n_v[:], room.n[:], room.m[:] = 0, 0, 0
+        work.n_v[:], work.n[:], work.m[:] = 0, 0, 0
 
 
 def test_likeness():
     corpus, state, places = one_dish()
-    room = new_room(V, corpus.n_tokens, 16)
+    work = new_split_merge_workspace(V, corpus.n_tokens, 16)
     tokens = np.arange(3, dtype=np.int32)
-    assert log_likeness(state, room, corpus.x, tokens, 0) == -math.inf
+    assert log_likeness(state, work, corpus.x, tokens, 0) == -math.inf
     n_v = np.bincount(corpus.x, minlength=V)
     f = exp(
         sum(
@@ -278,7 +282,7 @@ def test_likeness():
             for r, (v, s) in enumerate([(0, 0), (0, 1), (1, 0)])
         )
     )
-    assert np.isclose(log_likeness(state, room, corpus.x, tokens, 5), log(corpus.n_tokens * f))
+    assert np.isclose(log_likeness(state, work, corpus.x, tokens, 5), log(corpus.n_tokens * f))
 
 
 # ---------------------------------------------------------------- with Gibbs sampling
@@ -432,7 +436,8 @@ def wrapped(kind):
 
 @pytest.mark.parametrize("kind", [*SAMPLERS, "dp"])
 def test_resumes_bit_identically(kind, tmp_path):
-    "The sweep after which proposals end is counted from the beginning, not from where the run was resumed."
+    """The sweep after which proposals end is counted from the beginning, not from where the run
+    was resumed."""
     run = lambda n, **kw: run_chain(wrapped(kind), np.random.default_rng(7), n, thin=3, **kw)
     whole, again = run(12), run(12)
     run(5, checkpoint=tmp_path / "c.npz")
@@ -503,7 +508,8 @@ def short_chain():
 
 
 def test_bars_from_one_topic():
-    "Direct assignment stays with a few topics for very long; with proposals it soon has all 20 bars."
+    """Direct assignment stays with a few topics for very long; with proposals it soon has all 20
+    bars."""
     found = {False: [], True: []}
     for seed in range(3):
         corpus, truth = make_bars(n_docs=300, doc_len=100, concentration=2.0, random_state=seed)
@@ -545,7 +551,8 @@ def test_two_clusters():
 
 
 def test_estimators():
-    "split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a state of such a run is a start for another."
+    """split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a
+    state of such a run is a start for another."""
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
     model = HDP("direct", init=1, split_merge=2, split_merge_until=3, n_iter=5, random_state=0).fit(
         corpus, callback=lambda _, state: states.append(state)

@@ -19,11 +19,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.franchise import new_scratch
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import TreeHDP
-from hdp_nb.topics import TopicCounts
+from hdp_nb.topics import TopicCounts, new_topic_workspace
 from hdp_nb.tree import (
     TreeSampler,
     assign_in_tree,
@@ -121,7 +120,7 @@ def error(sampler, posterior, n=200_000, collect=collect_right):
     collect(
         rng,
         state,
-        new_scratch(c.n_words, max(c.doc_lengths), state.n_k.size),
+        new_topic_workspace(c.n_words, max(c.doc_lengths), state.n_k.size),
         c.x,
         c.offsets,
         c.doc_lengths,
@@ -476,7 +475,7 @@ def test_running_values_are_those_of_the_counts(bars):
     state = state._replace(
         **{name: room(getattr(state, name)) for name in ("n_vk", "n_k", "m_k", "beta")}
     )
-    scratch, born, died = new_scratch(16, 30, 128), 0, 0
+    scratch, born, died = new_topic_workspace(16, 30, 128), 0, 0
     for j, (a, b) in [*enumerate(zip(bars.offsets, bars.offsets[1:]))] * 4:
         before = state.n_k > 0
         assert assign_in_tree(rng, state, scratch, sampler.tree, bars.x, a, b, j, a) == b
