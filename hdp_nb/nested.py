@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['LOCAL', 'GLOBAL', 'BOTH', 'NestedCase', 'log_dirichlet_counts', 'log_beta', 'nested_log_joint',
            'nested_configurations', 'nested_summary', 'ExactNested', 'exact_nested', 'NestedPrior', 'NestedState',
-           'NestedData', 'NestedWorkspace', 'count_nested', 'draw_index', 'sweep_clusters', 'sweep_topics']
+           'NestedData', 'NestedWorkspace', 'nested_data', 'new_nested_workspace', 'count_nested', 'draw_index',
+           'sweep_clusters', 'sweep_topics']
 
 # %% ../nbs/27_nested.ipynb #10f5688d
 import itertools
@@ -17,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from .corpus import Corpus
 from .priors import ConcentrationPrior
 from .special import sample_dirichlet, sample_log_categorical
 
@@ -261,6 +263,68 @@ class NestedWorkspace(NamedTuple):
     kept: np.ndarray  # (tokens of the most frequent word,) their topics before a flip
     S: np.ndarray  # (2,) words that local and global topics can have
     change: np.ndarray  # (2, 2) log f of a side's topics with one word less, one more, minus now
+
+# %% ../nbs/27_nested.ipynb #dcdc67f6
+def nested_data(corpus: Corpus) -> NestedData:
+    "Index a corpus by documents, tokens and words, as the kernels read it."
+    X, doc = corpus.to_matrix(), np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
+    by_word = np.argsort(corpus.x, kind="stable")
+    first = np.append(0, np.cumsum(corpus.word_counts()))
+    return NestedData(
+        corpus.x,
+        np.flatnonzero(np.diff(first)),
+        corpus.offsets,
+        doc,
+        by_word,
+        first,
+        *(a.astype(np.int64) for a in (X.indptr, X.indices, X.data)),
+    )
+
+
+def new_nested_workspace(
+    data: NestedData, n_words: int, n_clusters: int, n_topics: int, free: bool
+) -> NestedWorkspace:
+    """Allocate the arrays that a sweep works in, with all counts 0.
+
+    Parameters
+    ----------
+    data : NestedData
+    n_words, n_clusters, n_topics : int
+        V, K and L.
+    free : bool
+        Whether clusters are unknown; otherwise the arrays for drawing them are left empty.
+
+    Returns
+    -------
+    NestedWorkspace
+    """
+    V, K, L, drawn = n_words, n_clusters, n_topics, n_clusters if free else 0
+    ints = lambda *shape: np.zeros(shape, np.int64)
+    floats = lambda *shape: np.zeros(shape)
+    return NestedWorkspace(
+        n=np.zeros((K + 1, V, L), np.int32),
+        n_l=ints(K + 1, L),
+        n_s=ints(K + 1),
+        side=ints(K, 2),
+        m_k=ints(K),
+        top=ints(K + 1),
+        offered=ints(K + 1),
+        lean=ints(K + 1),
+        theta=floats(drawn + 1, V, L),
+        mix=floats(V, drawn),
+        mix_0=floats(V),
+        eps=floats(K),
+        active=ints(K),
+        log_w=floats(K),
+        coef=floats(K + 1, L),
+        w=floats(L),
+        total=floats(L),
+        p=floats(2 * L),
+        own=ints(L),
+        kept=ints(np.diff(data.word_first).max(initial=0)),
+        S=ints(2),
+        change=floats(2, 2),
+    )
 
 # %% ../nbs/27_nested.ipynb #bfad3876
 @njit(nogil=True)
