@@ -12,7 +12,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.corpus import Corpus
 from hdp_nb.e_step import (
-    EStepRules,
     Hyperpriors,
     distinct_words,
     doc_topics,
@@ -407,9 +406,7 @@ def test_what_all_topics_have_a_little_of_is_born():
     errors = lambda gain: gain.sum() / max(np.sqrt((gain**2).sum()), 1e-9)
     trials = zip(*fit_trials(rng, state, one, E1, found, np.arange(11), options))
     births = [fit_birth(rng, state, one, E1, found, options) for _ in range(8)]
-    gains = np.array(
-        [errors(birth_gain(state, other, cut, taken, options)) for taken in births]
-    )
+    gains = np.array([errors(birth_gain(state, other, cut, taken, options)) for taken in births])
     bars = np.array(
         [
             (phi.T @ (new / new.sum())).argmax()

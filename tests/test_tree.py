@@ -105,9 +105,7 @@ def error(sampler, posterior, n=200_000, collect=collect_right):
     out = [np.zeros(shape) for shape in (N + 1, (N, N), S, S, F)]
     work = new_scratch(c.n_words, max(c.doc_lengths), state.n_k.size)
     visit = TreeSweep(sampler.tree, np.zeros(S, np.int64), True)
-    collect(
-        rng, state, work, (c.x, c.offsets, c.doc_lengths), sampler.prior, visit, n, tuple(out)
-    )
+    collect(rng, state, work, (c.x, c.offsets, c.doc_lengths), sampler.prior, visit, n, tuple(out))
     out[2][0] -= sampler.tree.given.sum()
     exact = (
         posterior.n_topics,
@@ -462,9 +460,7 @@ def test_running_values_are_those_of_the_counts(bars):
             state.alpha * state.beta[sampler.tree.node[j]],
         )
         assert np.allclose(work.n_jk, n_jk) and np.allclose(work.total, state.n_k + 1.6)
-        assert np.allclose(
-            work.coef, (n_jk + weight) / (state.n_k + 1.6), rtol=1e-9, atol=1e-300
-        )
+        assert np.allclose(work.coef, (n_jk + weight) / (state.n_k + 1.6), rtol=1e-9, atol=1e-300)
         assert (
             np.allclose(state.beta.sum(axis=1), 1)
             and ((state.beta > 0).sum(axis=1) == (state.n_k > 0).sum() + 1).all()
