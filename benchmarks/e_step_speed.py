@@ -24,7 +24,14 @@ import numpy as np
 import sklearn
 from sklearn.decomposition import LatentDirichletAllocation
 
-from hdp_nb.e_step import distinct_words, e_step, make_batch, topic_factors, topic_statistics
+from hdp_nb.e_step import (
+    EStepRules,
+    distinct_words,
+    e_step,
+    make_batch,
+    topic_factors,
+    topic_statistics,
+)
 from hdp_nb.readers import load_corpus
 from hdp_nb.variational_models import OnlineHDP
 
@@ -46,11 +53,11 @@ class Ours:
             lam,
             np.full(lam.shape[1], 1 / lam.shape[1]),
         )
-        self.options = dict(tol=0.0, max_iter=FIXED, drop=0.0) if fixed else {}
+        self.rules = EStepRules(0.0, FIXED, 0.0) if fixed else EStepRules()
 
     def run(self, n_jobs=None):
         E = topic_factors(self.lam, self.batch, n_jobs)
-        found = e_step(self.batch, E, self.weight, 1.0 + 1e-9, n_jobs=n_jobs, **self.options)
+        found = e_step(self.batch, E, self.weight, 1.0 + 1e-9, rules=self.rules, n_jobs=n_jobs)
         topic_statistics(self.batch, E, found, self.lam.shape[1], n_jobs)
         return found.n_iter.mean()
 

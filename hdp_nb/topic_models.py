@@ -21,11 +21,12 @@ from .checks import as_rng, check_int, check_table
 from .corpus import Corpus, as_corpus
 from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
+from .hierarchy import find_nodes
 from .lda import LDASampler
 from .model import SampledModel, SavedModel
 from .split_merge import SplitMergeState
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
-from .tree import TreeSampler, find_nodes
+from .tree import TreeSampler
 
 # %% ../nbs/41_topic_models.ipynb #19c7a502
 @runtime_checkable

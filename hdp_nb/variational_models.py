@@ -17,20 +17,19 @@ from tqdm import tqdm
 
 from .chain import rng_from_dict, rng_to_dict
 from .checks import as_rng, check_int, check_number, check_positive
-from hdp_nb.e_step import (
-    VariationalState,
-    distinct_words,
-    doc_topics,
-    first_state,
-    fit_batch,
+from .e_step import Hyperpriors, distinct_words, doc_topics, fit_batch, take
+from hdp_nb.online import (
+    OnlineOptions,
+    OnlineState,
+    first_online_state,
     infer,
     predict_tokens,
-    take,
+    settling,
 )
-from .online import OnlineOptions, OnlineState, first_online_state, settling
 from .online_moves import ONLINE_MOVES, online_step
 from .priors import LOG_NORMAL, as_prior
 from .topic_models import BaseTopicModel
+from .variational import VariationalState, first_state
 
 # %% ../nbs/44_variational_models.ipynb #320caebb
 class _VariationalTopics(BaseTopicModel):
@@ -263,9 +262,7 @@ class VariationalHDP(_VariationalTopics):
             state, found, self.trace_ = fit_batch(
                 distinct_words(corpus),
                 state,
-                alpha_prior=alpha_prior,
-                gamma_prior=gamma_prior,
-                learn_eta=self.learn_eta,
+                Hyperpriors(alpha_prior, gamma_prior, self.learn_eta),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 n_jobs=self.n_jobs,

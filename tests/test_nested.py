@@ -19,18 +19,30 @@ from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.dp import resample_concentration
 from hdp_nb.evaluate import document_completion, left_to_right
-from hdp_nb.nested import BOTH, GLOBAL, LOCAL, NestedState, _draw_topics
+from hdp_nb.nested import (
+    BOTH,
+    GLOBAL,
+    LOCAL,
+    NestedState,
+    _draw_topics,
+    nested_data,
+    new_nested_workspace,
+)
 from hdp_nb.nested_models import HNHDP, NestedDP
-from hdp_nb.nested_sampler import log_in_clusters, memberships, nested_predictive, topic_proportions
 from hdp_nb.nested_sampler import (
     NestedSampler,
     _log_rest,
     _log_words,
+    log_in_clusters,
     make_nested,
-    slice_concentration,
+    memberships,
+    nested_predictive,
+    slice_cluster_concentration,
     sweep_nested,
     term_variance,
+    topic_proportions,
 )
+from hdp_nb.priors import as_prior
 
 TINY = {
     "full": Model([[0, 0, 1], [0, 2], [2, 1]], 3, 2, 2, 1.3, 0.7, 1.2, 0.4),
@@ -59,9 +71,9 @@ def make_sampler(m, docs=None, prior=None, **options):
 
 
 def sweeps(sampler, n, seed=0):
-    "States after sweeps of the kernel, without the cost of a new scratch."
+    "States after sweeps of the kernel, without the cost of a new workspace."
     rng = np.random.default_rng(seed)
-    state, s = sampler.init(rng), sampler.scratch()
+    state, s = sampler.init(rng), sampler.workspace()
     for _ in range(n):
         for counts in (s.n, s.n_l, s.side, s.m_k, s.S):
             counts[...] = 0
@@ -157,10 +169,10 @@ def test_concentration():
         + (gammaln(m_k[:, None] + gamma / 4) - gammaln(gamma / 4)).sum(axis=0)
     )
     exact = gamma @ np.exp(density) / np.exp(density).sum()
-    chain, west = [1.0], [1.0]
+    chain, west, prior = [1.0], [1.0], as_prior("prior", (shape, rate))
     for _ in range(20_000):
-        chain.append(slice_concentration(rng, chain[-1], m_k, shape, rate))
-        west.append(resample_concentration(rng, west[-1], (9,), 3, gamma_prior(shape, rate)))
+        chain.append(slice_cluster_concentration(rng, chain[-1], m_k, prior))
+        west.append(resample_concentration(rng, west[-1], (9,), 3, prior))
     assert abs(np.mean(chain) / exact - 1) < 0.04 < 0.08 < abs(np.mean(west) / exact - 1)
 
 
@@ -169,9 +181,8 @@ def test_log_joint(case):
     model = TINY[case]
     sampler = make_sampler(model)
     state, s = list(sweeps(sampler, 4))[-1]
-    p = sampler.prior
-    ours = _log_words(sampler.data.words, s.n, s.n_l, s.top, s.S, p.eta) + _log_rest(
-        s.n_l, s.side, s.m_k, s.S, p.kind, p.shared, p.conc_global, p.conc_local, model.gamma
+    ours = _log_words(sampler.data.words, s, sampler.prior.eta) + _log_rest(
+        s, sampler.prior, model.gamma
     )
     assert np.isclose(
         ours,
@@ -293,7 +304,7 @@ def test_counts_after_every_sweep(variant):
 def test_what_is_not_in_use_costs_nothing():
     "Weights and topics are drawn for clusters in use or open, in large ones for topics in use, and for words that occur."
     sampler = NestedSampler(Corpus(corpus40.x, corpus40.offsets, n_words=300), 100, 9, p_open=0.02)
-    rng, s = np.random.default_rng(0), sampler.scratch()
+    rng, s = np.random.default_rng(0), sampler.workspace()
     state = sampler.init(rng)
     state.c[:], state.z[:] = (
         0,
@@ -338,7 +349,7 @@ import sys
 import numpy as np
 from hdp_nb.chain import run_chain
 from hdp_nb.nested_sampler import NestedSampler, make_nested
-corpus = make_nested(n_docs=12, doc_len=8, n_words=12, n_global=6, random_state=0)[0]
+corpus = make_nested(n_docs=12, doc_len=8, n_words=(6, 6), random_state=0)[0]
 state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
 np.savez(sys.argv[1], **state._asdict())
 """
@@ -347,7 +358,7 @@ np.savez(sys.argv[1], **state._asdict())
         check=True,
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
     )
-    corpus = make_nested(n_docs=12, doc_len=8, n_words=12, n_global=6, random_state=0)[0]
+    corpus = make_nested(n_docs=12, doc_len=8, n_words=(6, 6), random_state=0)[0]
     state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
     with np.load(tmp_path / "plain.npz") as plain:
         assert all(
@@ -362,17 +373,16 @@ np.savez(sys.argv[1], **state._asdict())
 
 def test_topics_of_tiny_eta():
     "Gamma draws of shape 0.001 underflow; all of a topic at once in a quarter of the cases here. It is one word then, any of its support, and weights add up to 1 still."
-    words, q, rng = (
-        np.arange(2),
-        np.zeros(3, np.int64),
-        np.random.default_rng(0),
-    )  # word 2 never occurs
-    n, n_l, w, total = np.zeros((3, 1), np.int32), np.zeros(1, np.int64), np.zeros(1), np.zeros(1)
-    theta, mean = np.zeros((3, 1)), np.zeros(2)
+    corpus = Corpus.from_docs([[0, 1]], n_words=3)  # word 2 never occurs
+    prior = NestedSampler(corpus, 1, 1, eta=1e-3).prior
+    work = new_nested_workspace(nested_data(corpus), 3, 1, 1, True)
+    work.S[LOCAL], work.offered[1] = 3, 1
+    q, mean, rng = np.full(3, LOCAL), np.zeros(2), np.random.default_rng(0)
     for _ in range(4000):
-        _draw_topics(rng, words, q, LOCAL, 3, 1.0, 1e-3, n, n_l, 1, theta, w, total)
-        assert 0 <= theta[:2].sum() <= 1 + 1e-12
-        mean += theta[:2, 0] / 4000
+        _draw_topics(rng, 1, q, np.arange(2), work, prior)
+        theta = work.theta[1, :2, 0]
+        assert 0 <= theta.sum() <= 1 + 1e-12
+        mean += theta / 4000
     assert abs(mean - 1 / 3).max() < 0.03
 
 

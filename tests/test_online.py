@@ -12,33 +12,43 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.corpus import Corpus
 from hdp_nb.e_step import (
-    VariationalState,
+    Hyperpriors,
     distinct_words,
     doc_topics,
     e_step,
-    first_state,
     fit_batch,
-    global_bound,
     make_batch,
-    predict_tokens,
     take,
     topic_factors,
     topic_statistics,
 )
 from hdp_nb.evaluate import Unigram, document_completion
-from hdp_nb.online import OnlineOptions, first_online_state, settling
-from hdp_nb.online_moves import (
-    _fit_birth,
+from hdp_nb.online import (
+    Candidate,
+    HeldOut,
+    OnlineOptions,
+    TrialRules,
     _fit_trial,
+    child_topics,
+    completion,
+    first_online_state,
+    fit_trials,
+    hold_out,
+    new_trial_workspace,
+    predict_tokens,
+    settling,
+    trial_share,
+    trial_topic,
+)
+from hdp_nb.online_moves import (
+    BirthRules,
+    Newborn,
+    _fit_birth,
     apply_birth,
     apply_splits,
     birth_gain,
-    child_topics,
-    completion,
     delete_change,
     fit_birth,
-    fit_trials,
-    hold_out,
     judge_trials,
     merge_candidates,
     merge_change,
@@ -47,10 +57,9 @@ from hdp_nb.online_moves import (
     prune,
     split_gain,
     topic_terms,
-    trial_share,
 )
 from hdp_nb.synthetic import make_bars
-from hdp_nb.variational import update_beta
+from hdp_nb.variational import VariationalState, first_state, global_bound, update_beta
 from hdp_nb.variational_models import OnlineHDP
 
 V, K = 25, 6
@@ -77,7 +86,7 @@ class Setting:
         )
         self.docs, self.X = distinct_words(self.corpus), self.corpus.to_matrix().toarray()
         start = first_state(np.random.default_rng(0), V, K, 1.0, 1.0, 0.5)
-        self.state = fit_batch(self.docs, start, alpha_prior=(1, 1), max_iter=4)[0]
+        self.state = fit_batch(self.docs, start, Hyperpriors(alpha=(1, 1)), max_iter=4)[0]
         self.batch = make_batch(self.docs, V)
         self.E = topic_factors(self.state.lam, self.batch)
         self.alpha = float(self.state.alpha)
@@ -202,38 +211,9 @@ def test_the_unscaled_update_is_told_apart(s):
 
 
 def trial(s, k, A, B, share, n_iter, inner=500, negligible=0.0):
-    W, size = len(s.batch.vocab), len(s.batch.rows)
-    lam_k = np.ascontiguousarray(s.state.lam[s.batch.vocab, k])
-    rest = s.state.lam[:, k].sum() - lam_k.sum() - (V - W) * 0.5
-    return _fit_trial(
-        s.docs.offsets,
-        s.batch.rows,
-        s.docs.counts,
-        s.found.active,
-        s.found.n_active,
-        s.found.n_jk,
-        s.found.e_jk,
-        s.found.norm,
-        s.E,
-        k,
-        lam_k,
-        0.5,
-        rest,
-        V,
-        s.weight[k],
-        share,
-        1.0,
-        negligible,
-        n_iter,
-        inner,
-        A,
-        B,
-        np.empty(size),
-        np.empty(size, np.int32),
-        np.empty(120, np.int64),
-        np.empty(size),
-        *np.empty((2, W)),
-    )
+    topic, work = trial_topic(s.state, s.batch, k, share), new_trial_workspace(s.batch)
+    rules = TrialRules(0.5, V, 1.0, negligible, n_iter, inner)
+    return _fit_trial(s.batch.entries, s.found, s.E, topic, rules, A, B, work)
 
 
 @pytest.mark.parametrize("k", range(K))
@@ -285,12 +265,12 @@ def test_the_restricted_iteration_climbs(s):
 
 
 def test_copies_of_a_topic_cost_the_bound_but_predict_the_same(s):
-    "Why the bound does not judge splits: two equal children lower it by about a nat for each user, and no prediction changes."
+    "Why the bound does not judge splits: two equal children lower it by about a nat for every document that uses it, and no prediction changes."
     k = int(s.state.beta[:-1].argmax())
     same = online(s.state)._replace(trial=np.array([k]), child=np.ones((1, 2, V)))
     A = np.ones(len(s.batch.vocab))
-    users = (s.n[:, k] > 5).sum()
-    assert users > 20 and trial(s, k, A, A.copy(), 0.5, 1) < -0.5 * users
+    n_docs = (s.n[:, k] > 5).sum()
+    assert n_docs > 20 and trial(s, k, A, A.copy(), 0.5, 1) < -0.5 * n_docs
     observed, heldout = s.truth.test.split_tokens(0.3, np.random.default_rng(0))
     doubled = apply_splits(same, [k], same.child, PLAIN)
     assert doubled.lam.shape == (V, K + 1) and np.isclose(doubled.beta.sum(), 1)
@@ -335,23 +315,20 @@ def test_a_good_split_wins_and_a_bad_one_does_not():
 def test_holding_out_keeps_every_token(s):
     state = online(s.state)
     cut = hold_out(np.random.default_rng(0), state, s.batch, s.E, PLAIN)
-    assert (
-        np.array_equal(cut.observed.docs.counts + cut.held, s.docs.counts)
-        and 0.15 < cut.held.sum() / s.docs.counts.sum() < 0.25
-    )
-    assert np.allclose(cut.n.sum(1), cut.observed.docs.lengths) and np.allclose(
-        cut.observed.docs.lengths, np.bincount(s.batch.doc, cut.observed.docs.counts)
-    )
+    (observed, held), docs = cut.part, cut.part.observed.docs
+    assert np.array_equal(docs.counts + held, s.docs.counts)
+    assert 0.15 < held.sum() / s.docs.counts.sum() < 0.25
+    assert np.allclose(cut.n.sum(1), docs.lengths)
+    assert np.allclose(docs.lengths, np.bincount(s.batch.doc, docs.counts))
     assert np.allclose(cut.phi, (s.state.lam / s.state.lam.sum(0))[s.batch.vocab])
     rows = np.arange(3, 120, 7)  # what moves are compared with, for some documents as for all
     sizes = np.diff(s.docs.offsets)
-    held = np.concatenate([cut.held[s.docs.offsets[j] : s.docs.offsets[j + 1]] for j in rows])
-    some = make_batch(take(cut.observed.docs, rows), V)
+    held = np.concatenate([held[s.docs.offsets[j] : s.docs.offsets[j + 1]] for j in rows])
+    some = make_batch(take(docs, rows), V)
     assert len(some.vocab) == len(s.batch.vocab) and len(held) == sizes[rows].sum()
-    assert np.array_equal(
-        completion(some, held, s.E, cut.phi, s.weight, s.alpha, cut.n[rows], V, PLAIN),
-        cut.before[rows],
-    )
+    candidate = Candidate(s.E, cut.phi, s.weight)
+    again = completion(HeldOut(some, held), candidate, cut.n[rows], state, PLAIN)
+    assert np.array_equal(again, cut.before[rows])
 
 
 # Births
@@ -368,26 +345,9 @@ def test_a_birth_is_its_formulas(s):
     )
     start, u, n = rng.gamma(1, 1, W), np.empty(len(words)), s.docs.lengths / (K + 1)
     A = start.copy()
-    _fit_birth(
-        s.docs.offsets,
-        s.batch.rows,
-        counts,
-        s.docs.lengths,
-        s.found.norm,
-        mass,
-        seen,
-        0.5,
-        V,
-        weight,
-        s.alpha,
-        3.0,
-        1,
-        500,
-        A,
-        u,
-        n,
-        np.empty(W),
-    )
+    rules = BirthRules(0.5, V, weight, s.alpha, 3.0, 1, 500)
+    born = Newborn(A, u, n, np.empty(W))
+    _fit_birth(s.batch.entries, s.found.norm, mass, seen, rules, born)
     lam = 0.5 + mass * start / (seen + 3)
     E_new = np.exp(digamma(lam) - digamma(lam.sum() + (V - W) * 0.5))
     for j in range(0, 120, 10):
@@ -446,9 +406,7 @@ def test_what_all_topics_have_a_little_of_is_born():
     errors = lambda gain: gain.sum() / max(np.sqrt((gain**2).sum()), 1e-9)
     trials = zip(*fit_trials(rng, state, one, E1, found, np.arange(11), options))
     births = [fit_birth(rng, state, one, E1, found, options) for _ in range(8)]
-    gains = np.array(
-        [errors(birth_gain(state, other, E2, cut, taken, options)) for taken in births]
-    )
+    gains = np.array([errors(birth_gain(state, other, cut, taken, options)) for taken in births])
     bars = np.array(
         [
             (phi.T @ (new / new.sum())).argmax()
@@ -546,7 +504,7 @@ def test_change_of_the_bound_by_a_merge(s, k1, k2):
 def test_change_of_the_bound_by_a_deletion(s):
     rows = np.arange(120)
     for k in (0, 3):
-        change = delete_change(s.state, s.batch, s.E, s.found, k, PLAIN, rows)
+        change = delete_change(s.state, s.batch, s.E, s.found, k, rows, PLAIN)
         lam, weight = np.delete(s.state.lam, k, 1), np.delete(s.weight, k) / (1 - s.state.beta[k])
         again = e_step(s.batch, topic_factors(lam, s.batch), weight, s.alpha)
         assert np.allclose(change, again.bound - s.found.bound, atol=0.05) and abs(change.sum()) > 1

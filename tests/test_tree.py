@@ -5,6 +5,7 @@ import subprocess
 import sys
 import types
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -19,19 +20,19 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
+from hdp_nb.franchise import new_scratch
+from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import TreeHDP
 from hdp_nb.topics import TopicCounts, new_topic_workspace
 from hdp_nb.tree import (
     TreeSampler,
+    TreeSweep,
     assign_in_tree,
     count_upward,
     draw_downward,
-    find_nodes,
-    group_paths,
     node_weights,
-    plant_tree,
     split_pool,
     sweep_tree,
 )
@@ -69,26 +70,11 @@ def corpus_of(docs, paths, n_words=2):
 
 def make_collect(sweep):
     @njit
-    def collect(
-        rng,
-        state,
-        scratch,
-        x,
-        offsets,
-        lengths,
-        prior,
-        tree,
-        n_s,
-        n,
-        n_topics,
-        same,
-        customers,
-        unseen,
-        tokens,
-    ):
-        F = tree.given.size
+    def collect(rng, state, work, data, prior, visit, n, out):
+        (x, offsets, lengths), F = data, visit.tree.given.size
+        n_topics, same, customers, unseen, tokens = out
         for _ in range(n):
-            if not sweep(rng, state, scratch, x, offsets, lengths, prior, tree, n_s, True):
+            if not sweep(rng, state, work, x, offsets, lengths, prior, visit):
                 raise RuntimeError("more topics than tokens")
             K = state.K[()]
             n_topics[K - F] += 1 / n
@@ -117,19 +103,9 @@ def error(sampler, posterior, n=200_000, collect=collect_right):
     )
     state, N = sampler.init(rng), c.n_tokens
     out = [np.zeros(shape) for shape in (N + 1, (N, N), S, S, F)]
-    collect(
-        rng,
-        state,
-        new_topic_workspace(c.n_words, max(c.doc_lengths), state.n_k.size),
-        c.x,
-        c.offsets,
-        c.doc_lengths,
-        sampler.prior,
-        sampler.tree,
-        np.zeros(S, np.int64),
-        n,
-        *out,
-    )
+    work = new_scratch(c.n_words, max(c.doc_lengths), state.n_k.size)
+    visit = TreeSweep(sampler.tree, np.zeros(S, np.int64), True)
+    collect(rng, state, work, (c.x, c.offsets, c.doc_lengths), sampler.prior, visit, n, tuple(out))
     out[2][0] -= sampler.tree.given.sum()
     exact = (
         posterior.n_topics,
@@ -165,9 +141,9 @@ def rebind(kernel, **names):
 
 
 @njit
-def split_without_one(rng, beta, parent, end, conc, leaf, k, pool, pair):
+def split_without_one(rng, state, tree, leaf, k, pool, pair):
     "As if no token had chosen the new topic, below the root."
-    split_pool(rng, beta, parent, end, conc, 0, k, pool, pair)
+    split_pool(rng, state, tree, 0, k, pool, pair)
 
 
 @njit
@@ -475,18 +451,16 @@ def test_running_values_are_those_of_the_counts(bars):
     state = state._replace(
         **{name: room(getattr(state, name)) for name in ("n_vk", "n_k", "m_k", "beta")}
     )
-    scratch, born, died = new_topic_workspace(16, 30, 128), 0, 0
+    work, born, died = new_scratch(16, 30, 128), 0, 0
     for j, (a, b) in [*enumerate(zip(bars.offsets, bars.offsets[1:]))] * 4:
         before = state.n_k > 0
-        assert assign_in_tree(rng, state, scratch, sampler.tree, bars.x, a, b, j, a) == b
+        assert assign_in_tree(rng, state, work, sampler.tree, bars.x, bars.offsets, j, a) == b
         n_jk, weight = (
             np.bincount(state.z[a:b], minlength=128),
             state.alpha * state.beta[sampler.tree.node[j]],
         )
-        assert np.allclose(scratch.n_jk, n_jk) and np.allclose(scratch.total, state.n_k + 1.6)
-        assert np.allclose(
-            scratch.coef, (n_jk + weight) / (state.n_k + 1.6), rtol=1e-9, atol=1e-300
-        )
+        assert np.allclose(work.n_jk, n_jk) and np.allclose(work.total, state.n_k + 1.6)
+        assert np.allclose(work.coef, (n_jk + weight) / (state.n_k + 1.6), rtol=1e-9, atol=1e-300)
         assert (
             np.allclose(state.beta.sum(axis=1), 1)
             and ((state.beta > 0).sum(axis=1) == (state.n_k > 0).sum() + 1).all()
@@ -572,6 +546,13 @@ def test_the_same_without_the_compiler(tmp_path):
         )
 
 
+class Weights(NamedTuple):
+    "The part of a TreeState that births change."
+
+    beta: np.ndarray
+    conc: np.ndarray
+
+
 def test_weights_of_tiny_shapes():
     "A node without customers and a concentration near 0 draws one topic, and which one in proportion to its parent's weights; no weight is ever 0."
     m_k, parent, conc = np.zeros((2, 8), np.int64), np.array([-1, 0]), np.array([1.0, 1e-12])
@@ -582,11 +563,11 @@ def test_weights_of_tiny_shapes():
         assert np.isclose(beta[1].sum(), 1) and (beta[1, :3] > 0).all() and beta[1].max() > 0.999
         hits[beta[1].argmax()] += 1 / 4000
     assert abs(hits - np.array([60, 20, 1]) / 81).max() < 0.03
+    weights = Weights(beta, np.array([1.0, 1e-200]))
+    tree = Tree(parent, np.array([2, 2]), *[np.zeros(0, np.int64)] * 3)
     for _ in range(100):
         beta[:, 3] = beta[:, 2]
-        split_pool(
-            rng, beta, parent, np.array([2, 2]), np.array([1.0, 1e-200]), 0, 3, 4, np.zeros(2)
-        )
+        split_pool(rng, weights, tree, 0, 3, 4, np.zeros(2))
         assert np.isfinite(beta).all() and (beta[:, 3:5] > 0).all()
 
 
@@ -667,7 +648,7 @@ def test_node_weights():
         ),
         (
             dict(topics=counts_of(np.ones((16, 1), int), [1.0, 0.0])),
-            "topics must come from a model that leaves room",
+            "topics must come from a model that gives weight",
         ),
     ],
 )

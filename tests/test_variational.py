@@ -8,32 +8,39 @@ from quickstart import check_quick_start
 from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdp_nb import variational
+from hdp_nb import e_step as e_step_module
 from hdp_nb.corpus import Corpus
 from hdp_nb.e_step import (
-    VariationalState,
-    better,
+    EStepRules,
+    Hyperpriors,
+    best_of_two,
     distinct_words,
     doc_topics,
     dot4,
     e_step,
     exp_digamma,
-    first_state,
     fit_batch,
-    global_bound,
-    infer,
     make_batch,
-    predict_tokens,
     take,
     topic_factors,
     topic_statistics,
 )
 from hdp_nb.evaluate import Unigram, document_completion
+from hdp_nb.online import infer, predict_tokens
 from hdp_nb.synthetic import make_bars
-from hdp_nb.variational import topic_bound, update_alpha, update_beta, update_eta, update_gamma
+from hdp_nb.variational import (
+    VariationalState,
+    first_state,
+    global_bound,
+    topic_bound,
+    update_alpha,
+    update_beta,
+    update_eta,
+    update_gamma,
+)
 from hdp_nb.variational_models import VariationalHDP
 
-EXACT = dict(tol=1e-13, max_iter=3000, drop=0.0)
+EXACT = EStepRules(tol=1e-13, max_iter=3000, drop=0.0)
 
 
 def log_dirichlet(a, log_p):
@@ -71,10 +78,9 @@ class Case:
         self.batch = make_batch(self.docs, V)
         self.E = topic_factors(self.lam, self.batch)
 
-    def found(self, **options):
-        return e_step(
-            self.batch, self.E, self.alpha * self.beta[:-1], self.alpha, **(EXACT | options)
-        )
+    def found(self, n_jobs=None, **options):
+        rules, weight = EXACT._replace(**options), self.alpha * self.beta[:-1]
+        return e_step(self.batch, self.E, weight, self.alpha, rules=rules, n_jobs=n_jobs)
 
     def dense(self, found):
         "Responsibilities (J, V, K), uniform where there is no word."
@@ -217,7 +223,7 @@ def test_unused_topics_cost_nothing(case):
     lam = np.column_stack([case.lam, np.full(case.V, case.eta)])
     E = topic_factors(lam, case.batch)
     start = np.column_stack([doc_topics(found, K), np.zeros(len(case.X))])
-    again = e_step(case.batch, E, case.alpha * wider[:-1], case.alpha, start, **EXACT)
+    again = e_step(case.batch, E, case.alpha * wider[:-1], case.alpha, start, EXACT)
     assert np.allclose(again.bound, found.bound, atol=1e-7)
     terms = np.empty(K + 1)
     topic_bound(lam, case.eta, terms)
@@ -229,7 +235,9 @@ def test_dropping_topics_changes_little(bars):
     batch, rng = make_batch(docs, 25), np.random.default_rng(0)
     lam = rng.gamma(0.3, 5.0, (25, 30)) + 0.1
     E, weight = topic_factors(lam, batch), np.full(30, 0.03)
-    whole, quick = (e_step(batch, E, weight, 1.0, tol=1e-5, drop=drop) for drop in (0.0, 1e-4))
+    whole, quick = (
+        e_step(batch, E, weight, 1.0, rules=EStepRules(1e-5, drop=drop)) for drop in (0.0, 1e-4)
+    )
     assert np.median(quick.n_active) < 20 < whole.n_active.min()
     assert (abs(whole.bound - quick.bound) < 0.05).mean() > 0.95 and abs(
         whole.bound.sum() / quick.bound.sum() - 1
@@ -239,7 +247,8 @@ def test_dropping_topics_changes_little(bars):
 def test_threads_make_no_difference(bars):
     docs = distinct_words(bars[0])
     start = first_state(np.random.default_rng(0), 25, 12, 1.0, 1.0, 0.5)
-    runs = [fit_batch(docs, start, alpha_prior=(1, 1), max_iter=4, n_jobs=n) for n in (1, 2, 3)]
+    priors = Hyperpriors(alpha=(1, 1))
+    runs = [fit_batch(docs, start, priors, max_iter=4, n_jobs=n) for n in (1, 2, 3)]
     for state, found, trace in runs[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(state, runs[0][0])) and np.array_equal(
             trace["bound"], runs[0][2]["bound"]
@@ -250,10 +259,8 @@ def test_threads_make_no_difference(bars):
 @pytest.mark.parametrize("seed, learn", [(0, True), (1, False), (2, True)])
 def test_the_bound_never_falls(bars, seed, learn):
     state = first_state(np.random.default_rng(seed), 25, 20, 2.0, 0.7, 0.3)
-    priors = dict(alpha_prior=(2, 1), gamma_prior=(1, 2)) if learn else {}
-    _, _, trace = fit_batch(
-        distinct_words(bars[0]), state, **priors, learn_eta=learn, max_iter=30, tol=0
-    )
+    priors = Hyperpriors((2, 1), (1, 2), True) if learn else Hyperpriors()
+    _, _, trace = fit_batch(distinct_words(bars[0]), state, priors, max_iter=30, tol=0)
     assert len(trace["bound"]) == 30 and np.diff(trace["bound"]).min() > -1e-8 * abs(
         trace["bound"][-1]
     )
@@ -278,7 +285,7 @@ def test_an_interrupted_fit_keeps_what_it_has(bars, monkeypatch):
         if i == 1:
             raise KeyboardInterrupt
 
-    parts, left = variational.topic_statistics, [0]
+    parts, left = e_step_module.topic_statistics, [0]
 
     def statistics(*args):
         left[0] -= 1
@@ -287,7 +294,7 @@ def test_an_interrupted_fit_keeps_what_it_has(bars, monkeypatch):
         return parts(*args)
 
     stopped = [fit_batch(docs, start, max_iter=9, tol=0, callback=stop)]
-    monkeypatch.setattr(variational, "topic_statistics", statistics)
+    monkeypatch.setattr(e_step_module, "topic_statistics", statistics)
     left[0] = 2
     stopped.append(fit_batch(docs, start, max_iter=9, tol=0))
     for state, found, trace in stopped:
@@ -341,9 +348,9 @@ def test_global_bound(case):
     )
 
 
-def test_better_of_two(case):
+def test_best_of_two(case):
     one, other = case.found(), case.found(max_iter=1)
-    both = better(case.batch, one, other)
+    both = best_of_two(case.batch, one, other)
     assert (
         np.array_equal(both.bound, np.maximum(one.bound, other.bound))
         and (both.bound >= one.bound).all()
