@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['BlockedWorkspace', 'new_blocked_workspace', 'advance_message', 'make_ffbs', 'make_draw_parameters', 'make_extend',
-           'make_blocked', 'resample_weak_limit_weights', 'make_blocked_sweep']
+           'transpose_and_sort', 'make_blocked', 'resample_weak_limit_weights', 'make_blocked_sweep']
 
 # %% ../nbs/32_hmm_blocked.ipynb #68af0c37
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
@@ -14,9 +15,12 @@ import numpy as np
 from numba import njit
 
 from .dp import resample_concentration
+from .emissions import Emission
 from hdp_nb.hmm import (
     FIRST_STEP,
     MISSING_STEP,
+    HMMPrior,
+    HMMState,
     ask_oracle,
     instantiate_state,
     make_compact,
@@ -30,34 +34,83 @@ from .topics import draw_weighted
 
 # %% ../nbs/32_hmm_blocked.ipynb #1dc13af2
 class BlockedWorkspace(NamedTuple):
-    """Explicit transitions and emission parameters, and room for messages; never part of the
-    state. Sizes are the capacity, a multiple of 4.
+    """Explicit transitions and emission parameters, and arrays to work in; never part of the state.
+
+    Capacities are multiples of 4.
+
+    Attributes
+    ----------
+    p0 : float array (capacity,)
+        Transitions from the start.
+    p, pt : float arrays (capacity, capacity)
+        Transitions from row to column, and their transpose.
+    rest : float array (capacity + 1,)
+        What is left of each row's stick; the last is that of the start.
+    order : int array (capacity, capacity)
+        Columns of each row, the most probable first; (0, 0) without slices.
+    params : array
+        Parameters of the emissions.
+    u : float array (N,)
+        Slices; (0,) for the weak limit.
+    u_min : float array ()
+        The smallest slice.
+    messages : float array (block, capacity)
+    ends : float array (blocks, capacity)
+        The last message of each block.
+    f, ones, w, partial : float arrays (capacity,)
+        Emission weights, ones, weights of a draw and their partial sums.
+    label : int array (capacity,)
+        New numbers of the states.
     """
 
-    p0: np.ndarray  # (capacity,) from the start
-    p: np.ndarray  # (capacity, capacity) from row to column
-    pt: np.ndarray  # the same turned round
-    rest: (
-        np.ndarray
-    )  # (capacity + 1,) what is left of each row's stick; the last is that of the start
-    order: np.ndarray  # (capacity, capacity) columns of each row, the most probable first
-    params: np.ndarray  # of the emissions
-    u: np.ndarray  # (N,) slices, or (0,)
-    u_min: np.ndarray  # ()
-    messages: np.ndarray  # (block, capacity)
-    ends: np.ndarray  # (blocks, capacity) the last message of each block
-    f: np.ndarray  # (capacity,)
+    p0: np.ndarray
+    p: np.ndarray
+    pt: np.ndarray
+    rest: np.ndarray
+    order: np.ndarray
+    params: np.ndarray
+    u: np.ndarray
+    u_min: np.ndarray
+    messages: np.ndarray
+    ends: np.ndarray
+    f: np.ndarray
     ones: np.ndarray
     w: np.ndarray
     partial: np.ndarray
+    label: np.ndarray
 
 
-def new_blocked_workspace(emission, prior, capacity, longest, n_slices, memory=2**25):
-    """A `BlockedWorkspace`; `memory` is how many numbers the messages may take, beyond which they
-    are made twice.
+def new_blocked_workspace(
+    emission: Emission,
+    prior: NamedTuple,
+    capacity: int,
+    longest: int,
+    n_slices: int,
+    memory: int = 2**25,
+) -> BlockedWorkspace:
+    """Make a `BlockedWorkspace`.
+
+    Parameters
+    ----------
+    emission : Emission
+    prior : NamedTuple
+        Its hyperparameters.
+    capacity : int
+        States, a multiple of 4.
+    longest : int
+        Steps of the longest sequence.
+    n_slices : int
+        Steps in all for the beam, 0 for the weak limit.
+    memory : int
+        How many numbers the messages may take; beyond that they are computed twice.
+
+    Returns
+    -------
+    BlockedWorkspace
     """
     block = min(max(longest, 1), max(memory // capacity, 64))
     order = np.zeros((capacity, capacity) if n_slices else (0, 0), np.int32)
+    assert emission.new_params is not None
     return BlockedWorkspace(
         np.zeros(capacity),
         np.zeros((capacity, capacity)),
@@ -70,12 +123,21 @@ def new_blocked_workspace(emission, prior, capacity, longest, n_slices, memory=2
         np.zeros((block, capacity)),
         np.zeros((-(-longest // block), capacity)),
         *(np.ones(capacity) for _ in range(4)),
+        np.zeros(capacity, np.int64),
     )
 
 # %% ../nbs/32_hmm_blocked.ipynb #dfd0c864
 @njit(nogil=True)
-def advance_message(prev, p, q):
-    "q = prev p, eight rows at a time and in the end four."
+def advance_message(prev: np.ndarray, p: np.ndarray, q: np.ndarray) -> None:
+    """Multiply a row vector by a matrix, q = prev p.
+
+    Parameters
+    ----------
+    prev : float array (S,)
+    p : float array (S, S)
+    q : float array (S,)
+        Filled. S is a multiple of 4.
+    """
     size, j = q.shape[0], 0
     q[:] = 0.0
     while j < size:
@@ -97,7 +159,7 @@ def advance_message(prev, p, q):
 
 @njit(nogil=True)
 def _advance_slice(prev, p, order, u, q):
-    "q_k = sum of prev_j over the j with p_jk > u: only what is above the slice, and each such transition counts the same."
+    "q_k = sum of prev_j over the j with p_jk > u: transitions above the slice, all counted alike."
     q[:] = 0.0
     for j in range(q.shape[0]):
         if prev[j] > 0.0:
@@ -110,7 +172,7 @@ def _advance_slice(prev, p, order, u, q):
 
 @njit(nogil=True)
 def _weigh_and_normalise(q, f, keep):
-    "q *= f, scaled to sum 1. State `keep`, through which the present path goes, is never lost to underflow."
+    "q *= f, scaled to sum 1; state `keep`, that of the current path, is never lost to underflow."
     size = q.shape[0]
     a = b = c = d = 0.0
     q[keep] = max(q[keep], 1e-200)
@@ -131,17 +193,22 @@ def _weigh_and_normalise(q, f, keep):
 
 # %% ../nbs/32_hmm_blocked.ipynb #6fe3ae59
 @cache
-def make_ffbs(emission):
-    """The jitted `ffbs(rng, z, K, work, prior, data, marks, offsets)`: forward filtering, backward sampling.
+def make_ffbs(emission: Emission) -> Callable:
+    """Compile forward filtering, backward sampling for an emission.
 
-    Draws the states of every sequence jointly, given the transitions and emissions in `work`; with
-    slices, given these.
+    Returns
+    -------
+    callable
+        The jitted `ffbs(rng, state, work, prior, sequences)`, which draws the states of every
+        sequence jointly, into `z` of the state, given the transitions and emissions of its K
+        states in `work`, and given the slices if there are any.
     """
     density = emission.density
 
     @njit(nogil=True)
-    def filter_block(lo, hi, before, K, work, z, prior, data, marks):
+    def filter_block(lo, hi, before, state, work, prior, sequences):
         p0, p, order, u, f = work.p0, work.p, work.order, work.u, work.f
+        data, marks, z, K = sequences.data, sequences.marks, state.z, state.K[()]
         sliced, params, messages, prev = u.shape[0] > 0, work.params, work.messages, before
         for t in range(lo, hi):
             q = messages[t - lo]
@@ -160,28 +227,22 @@ def make_ffbs(emission):
             prev = q
 
     @njit(nogil=True)
-    def ffbs(rng, z, K, work, prior, data, marks, offsets):
-        messages, ends, pt, u, w, partial = (
-            work.messages,
-            work.ends,
-            work.pt,
-            work.u,
-            work.w,
-            work.partial,
-        )
+    def ffbs(rng, state, work, prior, sequences):
+        messages, ends, pt, u = work.messages, work.ends, work.pt, work.u
+        z, w, partial, offsets = state.z, work.w, work.partial, sequences.offsets
         block, sliced = messages.shape[0], u.shape[0] > 0
         for s in range(offsets.shape[0] - 1):
             first, end = offsets[s], offsets[s + 1]
             n_blocks = (end - first + block - 1) // block
             for i in range(n_blocks):
                 lo, hi = first + i * block, min(end, first + (i + 1) * block)
-                filter_block(lo, hi, ends[max(i - 1, 0)], K, work, z, prior, data, marks)
+                filter_block(lo, hi, ends[max(i - 1, 0)], state, work, prior, sequences)
                 ends[i] = messages[hi - lo - 1]
             b = -1
             for i in range(n_blocks - 1, -1, -1):
                 lo, hi = first + i * block, min(end, first + (i + 1) * block)
-                if i < n_blocks - 1:  # its messages were written over
-                    filter_block(lo, hi, ends[max(i - 1, 0)], K, work, z, prior, data, marks)
+                if i < n_blocks - 1:  # its messages were overwritten
+                    filter_block(lo, hi, ends[max(i - 1, 0)], state, work, prior, sequences)
                 for t in range(hi - 1, lo - 1, -1):
                     if b < 0:
                         for k in range(w.shape[0]):
@@ -215,8 +276,15 @@ def _draw_row(rng, state, work, a, K, w):
 
 
 @cache
-def make_draw_parameters(emission):
-    "The jitted `draw_parameters(rng, state, work, prior)`: transitions and emissions of the states 0..K-1 from their posterior given z and beta."
+def make_draw_parameters(emission: Emission) -> Callable:
+    """Compile the draw of explicit parameters for an emission.
+
+    Returns
+    -------
+    callable
+        The jitted `draw_parameters(rng, state, work, prior)`, which draws transitions and
+        emissions of the states 0..K-1 into `work`, from their posterior given z and beta.
+    """
     draw = emission.draw
 
     @njit(nogil=True)
@@ -231,10 +299,15 @@ def make_draw_parameters(emission):
 
 # %% ../nbs/32_hmm_blocked.ipynb #30e837f3
 @cache
-def make_extend(emission):
-    """The jitted `extend(rng, state, work, parent, prior)`: break sticks until every row's rest is below the smallest slice.
+def make_extend(emission: Emission) -> Callable:
+    """Compile the breaking of sticks for an emission.
 
-    Returns False when it needs a larger capacity; called again, it goes on.
+    Returns
+    -------
+    callable
+        The jitted `extend(rng, state, work, parent, prior)`, which adds states until the rest of
+        every row is below the smallest slice. Returns False when it needs a larger capacity;
+        called again with larger arrays, it continues.
     """
     draw = emission.draw
 
@@ -249,15 +322,11 @@ def make_extend(emission):
                 return True
             if K == capacity:
                 return False
-            instantiate_state(rng, beta, state.beta_u, state.gamma[()], parent, K, False)
+            instantiate_state(rng, state, parent, K, False)
             for a in range(capacity + 1):
-                if (
-                    a < K or a == capacity
-                ):  # every row's rest is broken in the same proportion, give or take
-                    pair[0], pair[1] = (
-                        max(state.alpha[()] * beta[K], 1e-290),
-                        state.alpha[()] * state.beta_u[()],
-                    )
+                if a < K or a == capacity:  # on average every rest is broken in the same proportion
+                    pair[0] = max(state.alpha[()] * beta[K], 1e-290)
+                    pair[1] = state.alpha[()] * state.beta_u[()]
                     if pair[1] < 1e-290:
                         pair[1] = 0.0
                     sample_dirichlet(rng, pair, pair)
@@ -281,7 +350,14 @@ def _draw_slices(rng, state, work, marks):
 
 
 @njit(nogil=True)
-def _turn_and_sort(work):
+def transpose_and_sort(work: BlockedWorkspace) -> None:
+    """Fill in what follows from the transitions `p`: the transpose, and with slices the order.
+
+    Parameters
+    ----------
+    work : BlockedWorkspace
+        Its `pt` and `order` are filled.
+    """
     p, pt, order = work.p, work.pt, work.order
     for a in range(p.shape[0]):
         for k in range(p.shape[0]):
@@ -292,7 +368,7 @@ def _turn_and_sort(work):
             order[a, k] = k
         while gap < n // 3:
             gap = 3 * gap + 1
-        while gap > 0:  # Shell's sort: compiles in no time
+        while gap > 0:  # Shell's sort, which compiles quickly
             for i in range(gap, n):
                 k, j = order[a, i], i
                 while j >= gap and p[a, order[a, j - gap]] < p[a, k]:
@@ -303,36 +379,46 @@ def _turn_and_sort(work):
 
 
 @cache
-def make_blocked(emission):
-    """The jitted `blocked(rng, state, work, parent, prior, data, marks, offsets, go_on)`: new states for all steps, of the beam if the workspace has slices.
+def make_blocked(emission: Emission) -> Callable:
+    """Compile the draw of all states at once for an emission.
 
-    Returns False where it needs a larger capacity, to be called again with go_on=True.
+    Returns
+    -------
+    callable
+        The jitted `blocked(rng, state, work, parent, prior, sequences, resumed)`: by the beam if
+        the workspace has slices, on the weak limit if it has none. Returns False where it needs a
+        larger capacity, to be called again with larger arrays and `resumed` True.
     """
-    draw_parameters, extend, ffbs = (
-        make_draw_parameters(emission),
-        make_extend(emission),
-        make_ffbs(emission),
-    )
+    draw_parameters, extend = make_draw_parameters(emission), make_extend(emission)
+    ffbs = make_ffbs(emission)
 
     @njit(nogil=True)
-    def blocked(rng, state, work, parent, prior, data, marks, offsets, go_on):
-        if not go_on:
+    def blocked(rng, state, work, parent, prior, sequences, resumed):
+        if not resumed:
             draw_parameters(rng, state, work, prior)
         if work.u.shape[0] > 0:
-            if not go_on:
-                _draw_slices(rng, state, work, marks)
+            if not resumed:
+                _draw_slices(rng, state, work, sequences.marks)
             if not extend(rng, state, work, parent, prior):
                 return False
-        _turn_and_sort(work)
-        ffbs(rng, state.z, state.K[()], work, prior, data, marks, offsets)
+        transpose_and_sort(work)
+        ffbs(rng, state, work, prior, sequences)
         return True
 
     return blocked
 
 # %% ../nbs/32_hmm_blocked.ipynb #07b652d6
 @njit(nogil=True)
-def resample_weak_limit_weights(rng, state, prior):
-    "As `resample_weights`, for L states with beta ~ Dir(gamma/L, ..., gamma/L)."
+def resample_weak_limit_weights(rng: np.random.Generator, state: HMMState, prior: HMMPrior) -> None:
+    """Draw tables, gamma, the weights beta ~ Dir(gamma/L, ..., gamma/L), alpha and kappa.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : HMMState
+        Of the weak limit with L = K states; changed in place.
+    prior : HMMPrior
+    """
     sticky = ask_oracle(rng, state)
     L, m_k, m, tables, w = state.K[()], state.m_k, np.int64(0), np.int64(0), np.empty(state.K[()])
     for k in range(L):
@@ -349,25 +435,29 @@ def resample_weak_limit_weights(rng, state, prior):
 
 
 @cache
-def make_blocked_sweep(emission):
-    """The jitted whole sweep `(rng, state, work, label, parent, prior, hyper, data, marks, offsets, go_on)` without groups; returns as `make_blocked`'s.
+def make_blocked_sweep(emission: Emission) -> Callable:
+    """Compile a whole sweep of the beam or of the weak limit, without groups.
 
-    Of the beam if the workspace has slices, on the weak limit if it has none.
+    Returns
+    -------
+    callable
+        The jitted `sweep(rng, state, work, parent, prior, hyper, sequences, resumed)`, with
+        `hyper` an `HMMPrior`; it takes and returns what the function of `make_blocked` does.
     """
-    blocked, recount, compact, learn = (
+    blocked, recount, compact = (
         make_blocked(emission),
         make_recount(emission),
         make_compact(emission),
-        emission.learn,
     )
+    learn = emission.learn
 
     @njit(nogil=True)
-    def sweep(rng, state, work, label, parent, prior, hyper, data, marks, offsets, go_on):
-        if not blocked(rng, state, work, parent, prior, data, marks, offsets, go_on):
+    def sweep(rng, state, work, parent, prior, hyper, sequences, resumed):
+        if not blocked(rng, state, work, parent, prior, sequences, resumed):
             return False
-        recount(state, data, marks, True)
+        recount(state, sequences, True)
         if work.u.shape[0] > 0:
-            compact(state, label)
+            compact(state, work.label)
             resample_weights(rng, state, hyper)
         else:
             resample_weak_limit_weights(rng, state, hyper)

@@ -32,257 +32,9 @@ from hdp_nb.hmm_sampler import (
 from .mixtures import hyperparameters
 from .model import SampledModel
 
-# %% ../nbs/45_sequence_models.ipynb #ca6bc280
-class _StateFit(SampledModel):
-    "Hidden states, from sequences to one sample to look at."
-
-    _counts = StateCounts
-
-    def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
-        """Fit to one or more sequences.
-
-        Parameters
-        ----------
-        X : array, shape (N,) or (N, n_columns); or Corpus, whose documents are the sequences
-            One row per step. Missing: NaN anywhere in the row, or -1 for symbols; they are summed
-            out.
-        lengths : None, or sequence of int
-            Of the sequences, one after the other in X; None is one sequence.
-        callback : callable, optional
-            Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every
-            step, `state.alpha`, `state.gamma` and `state.kappa` are current values.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to go on from if it exists.
-        groups : optional, one label (string or whole number) per sequence; or a group column of the
-            Corpus
-            Sequences of different groups have transitions of their own between states that all
-            groups share (a master DP over their HDP-HMMs).
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            A bad argument or bad data, named in the message.
-        """
-        emission, hyper = hmm_emission(self.emission), self._hyper()
-        prior, sequences = check_sequences(X, lengths, self.emission, None, **hyper)
-        init, back = np.asarray(self.init) if np.ndim(self.init) else self.init, None
-        check_positive(gamma_group=self.gamma_group)
-        self.groups_, first, kind, options = None, (), HMMSampler, {}
-        if groups is not None:
-            self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
-            sequences, steps = take_sequences(
-                sequences, np.argsort(group, kind="stable")
-            )  # the sampler has each group in one piece
-            back = np.argsort(steps)
-            init = init[steps] if np.shape(init) == steps.shape else init
-            first, kind = (
-                (np.searchsorted(np.sort(group), np.arange(len(self.groups_) + 1)),),
-                GroupedHMMSampler,
-            )
-            options = {"gamma_group": self.gamma_group, "gamma_group_prior": self.gamma_group_prior}
-        sampler = kind(
-            emission,
-            prior,
-            sequences,
-            *first,
-            self.sampler,
-            self.alpha,
-            self.gamma,
-            self.kappa,
-            self.alpha_prior,
-            self.gamma_prior,
-            self.kappa_prior,
-            self.eta_prior if "eta" in emission.learned else None,
-            init,
-            self.max_states,
-            **options,
-        )
-        self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
-        in_order = (
-            callback
-            if callback is None or back is None
-            else lambda sweep, state: callback(sweep, state._replace(z=state.z[back]))
-        )
-        chains, best = self._run(sampler, in_order, checkpoint)
-        self._kept(sampler, chains, best)
-        z = chains[best].state.z
-        self._show(emission, prior, self.samples_[self.best_], z if back is None else z[back])
-        return self
-
-    def _hyper(self):
-        "What `check_sequences` needs to make the prior of the emissions."
-        hyper = hyperparameters(self, find_likelihood(self.emission, "emission"), "emission")
-        if self.emission == "categorical":
-            check_positive(eta=self.eta)
-            return {"n_symbols": self.n_symbols, "eta": self.eta}
-        return hyper
-
-    @classmethod
-    def _restore(cls, meta, arrays):
-        "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
-        names = hmm_emission(meta["params"]["emission"]).kept
-        named = lambda key: re.sub(
-            r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key
-        )
-        if "arrays" in meta:
-            meta = meta | {"arrays": [named(key) for key in meta["arrays"]]}
-        return super()._restore(meta, {named(key): a for key, a in arrays.items()})
-
-    def _show(self, emission, prior, counts, z):
-        "Transitions and parameters of one sample; z are the states of the fit in the same sample."
-        self.order_ = np.argsort(-counts.n_k, kind="stable")
-        self.n_states_, self.alpha_, self.gamma_, self.kappa_ = (
-            len(counts.n_k),
-            float(counts.alpha),
-            float(counts.gamma),
-            float(counts.kappa),
-        )
-        self.gamma_group_ = None if self.groups_ is None else float(self.trace_["gamma_group"][-1])
-        by_weight = np.append(self.order_, self.n_states_)
-        weights = counts.beta[..., by_weight]
-        self.weights_, self.group_weights_ = (
-            (weights, None) if self.groups_ is None else (weights[0], weights[1:])
-        )
-        chains = (
-            [mean_transitions(counts)]
-            if self.groups_ is None
-            else [mean_transitions(in_group(counts, g)) for g in range(len(self.groups_))]
-        )
-        startprob, transmat = (a[0] if self.groups_ is None else np.array(a) for a in zip(*chains))
-        self.startprob_, self.transmat_ = (
-            startprob[..., self.order_],
-            transmat[..., self.order_[:, None], self.order_],
-        )
-        self.emissions_ = {
-            name: a[self.order_] for name, a in mean_emissions(emission, prior, counts).items()
-        }
-        self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
-
-# %% ../nbs/45_sequence_models.ipynb #819a06f5
-class _StatePredictions(_StateFit):
-    "What the kept samples say about other sequences."
-
-    def _parts(self, X, lengths, groups):
-        "The emission, its prior, the number of steps; and of each group (numbers of its sequences, its steps, its Sequences, its samples)."
-        check_is_fitted(self)
-        emission = hmm_emission(self.emission)
-        prior = emission.prior_type(
-            **{name: a if a.ndim else a.item() for name, a in self.prior_.items()}
-        )
-        sequences = check_sequences(X, lengths, self.emission, prior)[1]
-        n = len(sequences.offsets) - 1
-        if (groups is None) != (self.groups_ is None):
-            raise ValueError(
-                "groups must be"
-                f" {'None, as in the fit' if self.groups_ is None else 'given for every sequence, as in the fit'},"
-                f" got {groups!r}"
-            )
-        if groups is None:
-            return (
-                emission,
-                prior,
-                len(sequences.marks),
-                [(slice(None), slice(None), sequences, self.samples_)],
-            )
-        group, parts = check_groups(groups, X, n, self.groups_)[1], []
-        for g in np.unique(group):
-            which = np.flatnonzero(group == g)
-            part, steps = take_sequences(sequences, which)
-            parts.append((which, steps, part, [in_group(sample, g) for sample in self.samples_]))
-        return emission, prior, len(sequences.marks), parts
-
-    def score_samples(self, X, lengths=None, groups=None):
-        """Log probability (density) of every sequence, averaged over the kept samples.
-
-        Parameters
-        ----------
-        X, lengths : as for `fit`
-        groups : as for `fit`, if that had groups; among those
-
-        Returns
-        -------
-        float array, one number per sequence
-        """
-        emission, prior, _, parts = self._parts(X, lengths, groups)
-        out = np.empty(sum(len(part.offsets) - 1 for _, _, part, _ in parts))
-        for which, _, part, samples in parts:
-            out[which] = log_predictive(emission, prior, samples, part)
-        return out
-
-    def score(self, X, lengths=None, groups=None):
-        "Log probability of all sequences, the sum of `score_samples`, as in hmmlearn; divide by the number of steps to compare."
-        return float(self.score_samples(X, lengths, groups).sum())
-
-    def predict(self, X, lengths=None, method="viterbi", groups=None):
-        """States of new sequences, numbered as in `transmat_`.
-
-        Parameters
-        ----------
-        X, lengths, groups : as for `score_samples`
-        method : "viterbi" or "posterior"
-            The most probable sequence of states, or the most probable state of each step.
-
-        Returns
-        -------
-        int array, shape (N,)
-        """
-        if method not in ("viterbi", "posterior"):
-            raise ValueError(f"method must be 'viterbi' or 'posterior', got {method!r}")
-        if method == "posterior":
-            return self.predict_proba(X, lengths, groups).argmax(axis=1)
-        emission, prior, N, parts = self._parts(X, lengths, groups)
-        out = np.empty(N, np.int64)
-        for _, steps, part, samples in parts:
-            out[steps] = np.argsort(self.order_)[
-                decode(emission, prior, samples[self.best_], part, "viterbi")
-            ]
-        return out
-
-    def predict_proba(self, X, lengths=None, groups=None):
-        """Posterior probabilities of the states of `transmat_` for every step.
-
-        Returns
-        -------
-        float array, shape (N, n_states_)
-            Rows sum to 1.
-        """
-        emission, prior, N, parts = self._parts(X, lengths, groups)
-        out = np.empty((N, self.n_states_))
-        for _, steps, part, samples in parts:
-            out[steps] = decode(emission, prior, samples[self.best_], part, "posterior")[
-                :, self.order_
-            ]
-        return out
-
-    def sample(self, n_samples=1, random_state=None, group=None):
-        """Draw a sequence from the chain that is shown, with the mean parameters; with groups, from that of the group with this label.
-
-        Returns
-        -------
-        X : array, shape (n_samples,) for symbols, (n_samples, n_columns) otherwise
-        states : int array, shape (n_samples,)
-        """
-        check_is_fitted(self)
-        labels = [None] if self.groups_ is None else self.groups_.tolist()
-        if group not in labels:
-            raise ValueError(f"group must be one of {', '.join(map(repr, labels))}, got {group!r}")
-        g = () if group is None else labels.index(group)
-        return sample_sequence(
-            as_rng(random_state),
-            self.startprob_[g],
-            self.transmat_[g],
-            hmm_emission(self.emission),
-            self.emissions_,
-            check_int("n_samples", n_samples, 1),
-        )
-
 # %% ../nbs/45_sequence_models.ipynb #9510f746
-class HDPHMM(_StatePredictions):
-    """Infinite hidden Markov model: the HDP-HMM of Teh, Jordan, Beal & Blei (2006), section 7, by Gibbs sampling.
+class HDPHMM(SampledModel):
+    """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
     The number of states is inferred.
 
@@ -290,52 +42,51 @@ class HDPHMM(_StatePredictions):
     ----------
     sampler : "direct", "beam" or "weak_limit"
         One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences,
-        with at most `max_states` states, which
-        needs the fewest sweeps where states last long (with `kappa_prior`, direct assignment gets
-        there in some thousands).
+        with at most `max_states` states, which needs the fewest sweeps where states last long (with
+        `kappa_prior`, direct assignment gets there in some thousands).
     emission : "categorical", "normal", "poisson" or the name of a likelihood
         What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance
-        matrix; counts of events; or what
-        another likelihood says, one of your own, given to `hdp_nb.likelihood.register`, among them.
-        "beam" and "weak_limit" need one with
-        explicit parameters.
+        matrix; counts of events; or any other registered likelihood, including your own (see
+        `hdp_nb.likelihood.register`). "beam" and "weak_limit" need one with explicit parameters.
     gamma, alpha : float > 0
         Concentration of the global weights of the states, and of the rows of the transition matrix:
-        where they begin, or for good if their prior is None.
+        the first value, or the fixed value where the prior is None.
     eta : float > 0
         Dirichlet parameter of the symbols of a state, for "categorical" (and "multinomial").
-    gamma_prior, alpha_prior, eta_prior : (shape, rate) or None
-        Gamma priors; None holds the parameter fixed.
+    gamma_prior, alpha_prior, eta_prior : None, (shape, rate) or ConcentrationPrior
+        A pair is a Gamma prior; None holds the parameter fixed.
     n_symbols : int or None
         Size of the alphabet, for "categorical"; None is the largest symbol plus one.
     kappa : float >= 0
-        Extra weight of staying in a state (Fox et al. 2008): where it begins, or for good if its
-        prior is None.
-    kappa_prior : (shape, rate) or None
+        Extra weight of staying in a state (Fox et al. 2008): the first value, or the fixed value
+        where the prior is None.
+    kappa_prior : None, (shape, rate) or ConcentrationPrior
     gamma_group : float > 0
-        Where `fit` is told of groups of sequences: concentration of their weights around the global
-        ones; where it begins, or for good if its prior is None.
-    gamma_group_prior : (shape, rate) or None
+        Where `fit` is given groups of sequences: concentration of their weights around the global
+        ones; the first value, or the fixed value where the prior is None.
+    gamma_group_prior : None, (shape, rate) or ConcentrationPrior
     prior : dict or None
         Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood
         has; those not given are set from X.
     max_states : int
-        How many states the weak limit has.
+        Number of states of the weak limit.
     n_iter : int
         Sweeps.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
-    init : int or array of N states
+    init : int or int array of shape (N,)
         Where to begin: every step in one of that many states at random (rather too many than too
-        few); in these.
+        few), or in these states.
     n_chains : int
-        Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result
-        does not depend on it.
+        Independent chains.
+    n_jobs : int or None
+        Threads that run the chains side by side (-1: one per core); the result does not depend on
+        it.
     random_state : None, int or numpy.random.Generator
     verbose : bool
-        A progress bar on stderr.
+        Whether to show a progress bar on stderr.
 
     Attributes
     ----------
@@ -351,17 +102,16 @@ class HDPHMM(_StatePredictions):
     group_weights_ : float array, shape (n_groups, n_states_ + 1), or None
         Weights of the states in every group.
     emissions_ : dict of arrays
-        Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or as `expected` of
-        the likelihood has them.
+        Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or what `expected` of
+        the likelihood returns.
     labels_ : int array, shape (N,)
         State of every step of the fit, 0 the one with the most steps.
-    alpha_, gamma_, kappa_ : float
-        Of the same sample; so is gamma_group_, None without groups.
+    alpha_, gamma_, kappa_, gamma_group_ : float
+        Of the same sample; gamma_group_ is None without groups.
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_states, log_joint (of
         observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa,
-        eta or
-        gamma_group where there is one. Of the chain that is shown, and of all.
+        eta or gamma_group where there is one. Of the chain that is shown, and of all.
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
@@ -372,6 +122,8 @@ class HDPHMM(_StatePredictions):
     burn_in_ : int
         Sweeps before the first kept sample.
     """
+
+    _counts = StateCounts
 
     def __init__(
         self,
@@ -422,3 +174,253 @@ class HDPHMM(_StatePredictions):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
+        """Fit to one or more sequences.
+
+        Parameters
+        ----------
+        X : array, shape (N,) or (N, n_columns); or Corpus, whose documents are the sequences
+            One row per step. Missing: NaN anywhere in the row, or -1 for symbols; they are summed
+            out.
+        lengths : None, or sequence of int
+            Of the sequences, one after the other in X; None is one sequence.
+        callback : callable, optional
+            Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every
+            step, `state.alpha`, `state.gamma` and `state.kappa` are current values.
+        checkpoint : path, optional
+            File to write the chains to as they run, and to resume from if it exists.
+        groups : one label (string or whole number) per sequence, or a group column of the Corpus
+            Sequences of different groups have transitions of their own between states that all
+            groups share (a parent DP over their HDP-HMMs). None is no groups.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            A bad argument or bad data, named in the message.
+        """
+        emission = hmm_emission(self.emission)
+        prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
+        check_positive(gamma_group=self.gamma_group)
+        self.groups_, init = None, np.asarray(self.init) if np.ndim(self.init) else self.init
+        original, first = None, None  # where each step of X is, where each group begins
+        if groups is not None:  # the sampler has each group in one piece
+            self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
+            sequences, steps = take_sequences(sequences, np.argsort(group, kind="stable"))
+            original = np.argsort(steps)
+            init = init[steps] if np.shape(init) == steps.shape else init
+            first = np.searchsorted(np.sort(group), np.arange(len(self.groups_) + 1))
+        sampler = self._sampler(emission, prior, sequences, init, first)
+        self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
+        in_order = callback
+        if callback is not None and original is not None:
+            in_order = lambda sweep, state: callback(sweep, state._replace(z=state.z[original]))
+        chains, best = self._run(sampler, in_order, checkpoint)
+        self._kept(sampler, chains, best)
+        z = chains[best].state.z
+        z = z if original is None else z[original]
+        self._show(emission, prior, self.samples_[self.best_], z)
+        return self
+
+    def _hyper(self):
+        "What `check_sequences` needs to make the prior of the emissions."
+        hyper = hyperparameters(self, find_likelihood(self.emission, "emission"), "emission")
+        if self.emission == "categorical":
+            check_positive(eta=self.eta)
+            return {"n_symbols": self.n_symbols, "eta": self.eta}
+        return hyper
+
+    def _sampler(self, emission, prior, sequences, init, first):
+        "The sampler; with groups if `first` says where these begin."
+        options = {
+            "method": self.sampler,
+            "alpha": self.alpha,
+            "gamma": self.gamma,
+            "kappa": self.kappa,
+            "alpha_prior": self.alpha_prior,
+            "gamma_prior": self.gamma_prior,
+            "kappa_prior": self.kappa_prior,
+            "eta_prior": self.eta_prior if "eta" in emission.learned else None,
+            "init": init,
+            "max_states": self.max_states,
+        }
+        if first is None:
+            return HMMSampler(emission, prior, sequences, **options)
+        options["gamma_group"] = self.gamma_group
+        options["gamma_group_prior"] = self.gamma_group_prior
+        return GroupedHMMSampler(emission, prior, sequences, first, **options)
+
+    @classmethod
+    def _restore(cls, meta, arrays):
+        "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
+        names = hmm_emission(meta["params"]["emission"]).kept
+        named = lambda key: re.sub(
+            r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key
+        )
+        if "arrays" in meta:
+            meta = meta | {"arrays": [named(key) for key in meta["arrays"]]}
+        return super()._restore(meta, {named(key): a for key, a in arrays.items()})
+
+    def _show(self, emission, prior, counts, z):
+        "Set the attributes that show one sample; z are the states of the fit in that sample."
+        self.order_ = np.argsort(-counts.n_k, kind="stable")
+        self.n_states_ = len(counts.n_k)
+        self.alpha_, self.gamma_ = float(counts.alpha), float(counts.gamma)
+        self.kappa_ = float(counts.kappa)
+        weights = counts.beta[..., np.append(self.order_, self.n_states_)]
+        if self.groups_ is None:
+            self.gamma_group_, self.weights_, self.group_weights_ = None, weights, None
+            startprob, transmat = mean_transitions(counts)
+        else:
+            self.gamma_group_ = float(self.trace_["gamma_group"][-1])
+            self.weights_, self.group_weights_ = weights[0], weights[1:]
+            chains = [mean_transitions(in_group(counts, g)) for g in range(len(self.groups_))]
+            startprob, transmat = (np.array(a) for a in zip(*chains))
+        self.startprob_ = startprob[..., self.order_]
+        self.transmat_ = transmat[..., self.order_[:, None], self.order_]
+        emissions = mean_emissions(emission, prior, counts)
+        self.emissions_ = {name: a[self.order_] for name, a in emissions.items()}
+        self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
+
+    def _parts(self, X, lengths, groups):
+        """Cut new sequences up by group, since each group has a chain of its own.
+
+        Returns the emission, its prior, the number of steps, and for each group the numbers of its
+        sequences, its steps, its `Sequences` and its samples.
+        """
+        check_is_fitted(self)
+        emission = hmm_emission(self.emission)
+        prior = emission.prior_type(
+            **{name: a if a.ndim else a.item() for name, a in self.prior_.items()}
+        )
+        sequences = check_sequences(X, lengths, self.emission, prior)[1]
+        n = len(sequences.offsets) - 1
+        if (groups is None) != (self.groups_ is None):
+            takes = "None" if self.groups_ is None else "given for every sequence"
+            raise ValueError(f"groups must be {takes}, as in the fit, got {groups!r}")
+        if groups is None:
+            whole = (slice(None), slice(None), sequences, self.samples_)
+            return emission, prior, len(sequences.marks), [whole]
+        group, parts = check_groups(groups, X, n, self.groups_)[1], []
+        for g in np.unique(group):
+            which = np.flatnonzero(group == g)
+            part, steps = take_sequences(sequences, which)
+            parts.append((which, steps, part, [in_group(sample, g) for sample in self.samples_]))
+        return emission, prior, len(sequences.marks), parts
+
+    def score_samples(self, X, lengths=None, groups=None):
+        """Log probability (density) of every sequence, averaged over the kept samples.
+
+        Within each sample the rows of transitions and the emissions are replaced by their means,
+        so this approximates the log posterior predictive (see `hdp_nb.hmm_predict`).
+
+        Parameters
+        ----------
+        X, lengths
+            New sequences; see `fit`.
+        groups : labels among those of the fit, if that had groups
+            One per sequence, or a group column of the Corpus.
+
+        Returns
+        -------
+        float array, one natural logarithm per sequence
+
+        Raises
+        ------
+        ValueError
+            Bad data or a bad argument, named in the message.
+        """
+        emission, prior, _, parts = self._parts(X, lengths, groups)
+        out = np.empty(sum(len(part.offsets) - 1 for _, _, part, _ in parts))
+        for which, _, part, samples in parts:
+            out[which] = log_predictive(emission, prior, samples, part)
+        return out
+
+    def score(self, X, lengths=None, groups=None):
+        """Log probability of all sequences, the sum of `score_samples`, as in hmmlearn.
+
+        Divide by the number of steps to compare data of different sizes. The parameters are those
+        of `score_samples`.
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X, lengths, groups).sum())
+
+    def predict(self, X, lengths=None, method="viterbi", groups=None):
+        """States of new sequences, numbered as in `transmat_`.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            New sequences; see `score_samples`.
+        method : "viterbi" or "posterior"
+            The most probable sequence of states, or the most probable state of each step.
+
+        Returns
+        -------
+        int array, shape (N,)
+        """
+        if method not in ("viterbi", "posterior"):
+            raise ValueError(f"method must be 'viterbi' or 'posterior', got {method!r}")
+        if method == "posterior":
+            return self.predict_proba(X, lengths, groups).argmax(axis=1)
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        number, out = np.argsort(self.order_), np.empty(N, np.int64)
+        for _, steps, part, samples in parts:
+            out[steps] = number[decode(emission, prior, samples[self.best_], part, "viterbi")]
+        return out
+
+    def predict_proba(self, X, lengths=None, groups=None):
+        """Posterior probabilities of the states of `transmat_` for every step.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            New sequences; see `score_samples`.
+
+        Returns
+        -------
+        float array, shape (N, n_states_)
+            Rows sum to 1.
+        """
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out = np.empty((N, self.n_states_))
+        for _, steps, part, samples in parts:
+            proba = decode(emission, prior, samples[self.best_], part, "posterior")
+            out[steps] = proba[:, self.order_]
+        return out
+
+    def sample(self, n_samples=1, random_state=None, group=None):
+        """Draw a sequence from the chain that is shown, with its mean parameters.
+
+        Parameters
+        ----------
+        n_samples : int
+            Steps.
+        random_state : None, int or numpy.random.Generator
+        group : label of a group, if the fit had groups
+
+        Returns
+        -------
+        X : array, shape (n_samples,) for symbols, (n_samples, n_columns) otherwise
+        states : int array, shape (n_samples,)
+        """
+        check_is_fitted(self)
+        labels = [None] if self.groups_ is None else self.groups_.tolist()
+        if group not in labels:
+            raise ValueError(f"group must be one of {', '.join(map(repr, labels))}, got {group!r}")
+        g = () if group is None else labels.index(group)
+        return sample_sequence(
+            as_rng(random_state),
+            self.startprob_[g],
+            self.transmat_[g],
+            hmm_emission(self.emission),
+            self.emissions_,
+            check_int("n_samples", n_samples, 1),
+        )

@@ -433,7 +433,7 @@ def distance_to_exact(name, method, n, alpha=1.2):
     rng = np.random.default_rng(0)
     state, n_states, same = s.init(rng), np.zeros(5), np.zeros((4, 4))
     for _ in range(n):
-        state = s._sweep(rng, state)
+        state = s.update(rng, state)
         n_states[(state.n_k > 0).sum()] += 1 / n
         same += np.equal.outer(state.z, state.z) / n
     return max(abs(n_states - exact.n_states).sum() / 2, abs(same - exact.same).max())

@@ -216,7 +216,7 @@ def states(method, group=None):
             *first,
             method,
             init=8,
-            n_states=12,
+            max_states=12,
             **ETA_LEARNED,
         ),
         count_steps,

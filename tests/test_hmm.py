@@ -1,4 +1,4 @@
-"""The HDP-HMM's samplers against exact posteriors, their bookkeeping, predictions by brute force, the classical models, bad input."""
+"""The HDP-HMM: samplers against exact posteriors, counts, predictions by brute force, bad input."""
 
 import os
 import subprocess
@@ -12,13 +12,19 @@ from naive_hmm import Gibbs, GroupedPosterior, Posterior, sampled
 from numba import njit
 from quickstart import check_quick_start
 
-from hdp_nb import hmm
+from hdp_nb import hmm, hmm_groups
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.emissions import hmm_emission, symbols
+from hdp_nb.exact import posterior_error
 from hdp_nb.finite_hmm import FiniteHMM
-from hdp_nb.hmm import make_direct_sweep, new_direct_workspace
-from hdp_nb.hmm_blocked import make_ffbs, new_blocked_workspace
+from hdp_nb.hmm import exact_states, make_direct_sweep, new_direct_workspace, no_parent
+from hdp_nb.hmm_blocked import (
+    make_draw_parameters,
+    make_ffbs,
+    new_blocked_workspace,
+    transpose_and_sort,
+)
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_predict import (
     decode,
@@ -29,7 +35,7 @@ from hdp_nb.hmm_predict import (
     predictive_rows,
     sample_sequence,
 )
-from hdp_nb.hmm_sampler import HMMSampler, check_sequences
+from hdp_nb.hmm_sampler import HMMSampler, check_sequences, expand_capacity
 from hdp_nb.sequence_models import HDPHMM
 
 # (sequences, symbols, eta, alpha, gamma, kappa)
@@ -61,9 +67,10 @@ _direct = make_direct_sweep(symbols)
 
 
 @njit
-def _collect(rng, state, scratch, label, master, prior, hyper, data, marks, n, p_K, same, means):
+def _collect(rng, state, work, parent, prior, hyper, sequences, n, p_K, same, means):
+    marks = sequences.marks
     for _ in range(n):
-        if _direct(rng, state, scratch, label, master, prior, hyper, data, marks, 0) < marks.size:
+        if _direct(rng, state, work, parent, prior, hyper, sequences, 0) < marks.size:
             raise RuntimeError("more states than steps")
         p_K[state.K[()]] += 1 / n
         means[0] += state.alpha[()] / n
@@ -80,22 +87,11 @@ def collect(s, n, seed=0):
     rng, N = np.random.default_rng(seed), len(s.sequences.marks)
     state, out = s.init(rng), (np.zeros(N + 1), np.zeros((N, N)), np.zeros(4))
     if type(s) is HMMSampler and s.method == "direct" and s.emission is symbols:
-        state = hmm.expand_capacity(symbols, s.prior, state, 16)
-        _collect(
-            rng,
-            state,
-            new_direct_workspace(16),
-            np.zeros(16, np.int64),
-            hmm.no_parent(),
-            s.prior,
-            s.hyper,
-            *s.sequences[:2],
-            n,
-            *out,
-        )
+        state, work = expand_capacity(symbols, s.prior, state, 16), new_direct_workspace(16)
+        _collect(rng, state, work, no_parent(), s.prior, s.hyper, s.sequences, n, *out)
         return out
     for _ in range(n):
-        state = s._sweep(rng, state)
+        state = s.update(rng, state)
         out[0][(state.n_k > 0).sum()] += 1 / n
         out[1][:] += np.equal.outer(state.z, state.z) / n
         out[2][:] += (
@@ -130,6 +126,26 @@ def test_beam_is_exact_everywhere(case):
     )
 
 
+@pytest.mark.parametrize("case", CASES[:4])
+def test_enumeration_agrees_with_the_plain_one(case):
+    "`exact_states`, through which the notebooks check, against what the tests have for themselves."
+    exact = Posterior(*case)
+    ours = exact_states([[-1 if v is None else v for v in s] for s in case[0]], *case[1:])
+    np.testing.assert_allclose(ours.p_K, exact.n_states, atol=1e-12)
+    np.testing.assert_allclose(ours.together, exact.same, atol=1e-12)
+    assert ours.log_evidence < 0
+    draws = collect_states(make(*case, method="beam", **FIXED), 3_000)
+    assert posterior_error(draws, ours) < 0.06
+
+
+def collect_states(s, n):
+    rng = np.random.default_rng(0)
+    state = s.init(rng)
+    for _ in range(n):
+        state = s.update(rng, state)
+        yield state.z.copy()
+
+
 def test_weak_limit_comes_closer(case=CASES[1]):
     off = [
         distance(
@@ -142,7 +158,7 @@ def test_weak_limit_comes_closer(case=CASES[1]):
 
 
 def test_without_the_self_transition_corrections():
-    "The control: the plain sampler passes the same check, and fails it without what a self-transition does to its own counts."
+    "The control: the plain sampler passes, and fails without the corrections of a self-transition."
     case = CASES[1]
     off = []
     for mistake in (None, "self"):
@@ -345,16 +361,15 @@ def test_messages_in_blocks_are_the_same():
     rng = np.random.default_rng(2)
     s = make(some_sequences(rng, (300, 7, 65)), 5, 0.1, method="weak_limit", max_states=8)
     state = s.init(rng)
-    data, marks, offsets = s.sequences
     z = []
     for memory in (2**25, 1):
-        chain = new_blocked_workspace(symbols, s.prior, 8, 300, 0, memory)
+        work = new_blocked_workspace(symbols, s.prior, 8, 300, 0, memory)
         draw = np.random.default_rng(5)
-        hmm.make_draw_parameters(symbols)(draw, state, chain, s.prior)
-        hmm._turn_and_sort(chain)
+        make_draw_parameters(symbols)(draw, state, work, s.prior)
+        transpose_and_sort(work)
         z.append(state.z.copy())
-        make_ffbs(symbols)(draw, z[-1], 8, chain, s.prior, data, marks, offsets)
-    assert len(chain.ends) == 5 and (z[0] == z[1]).all()
+        make_ffbs(symbols)(draw, state._replace(z=z[-1]), work, s.prior, s.sequences)
+    assert len(work.ends) == 5 and (z[0] == z[1]).all() and (z[0] != state.z).any()
 
 
 def test_tiny_concentrations():
@@ -452,16 +467,16 @@ def test_weak_limit_of_groups_comes_closer(case=GROUPED[0]):
 
 @pytest.mark.slow
 def test_a_birth_favours_its_own_group(monkeypatch, case=GROUPED[0]):
-    "The control: a state that is born must be given to the group that chose it; the chain without is off."
+    "The control: a new state must be given to the group that chose it; otherwise the chain is off."
     right = hmm.instantiate_state
 
     @njit
-    def wrong(rng, beta, beta_u, gamma, master, k, chosen):
-        return right(rng, beta, beta_u, gamma, master, k, False)
+    def wrong(rng, state, parent, k, chosen):
+        return right(rng, state, parent, k, False)
 
     monkeypatch.setattr(hmm, "instantiate_state", wrong)
     kernel = hmm.make_direct.__wrapped__(symbols)
-    monkeypatch.setattr(hmm, "make_direct", lambda emission: kernel)
+    monkeypatch.setattr(hmm_groups, "make_direct", lambda emission: kernel)
     assert (
         distance(collect(grouped(*case, **FIXED), 20_000), GroupedPosterior(*case)) > 2 * TOLERANCE
     )
@@ -524,7 +539,7 @@ def test_counts_of_groups_after_every_sweep(method, tmp_path):
 
 @pytest.mark.parametrize("method", ["direct", "beam"])
 def test_joint_distribution_of_groups(method):
-    "Everything is free: states, weights, all four concentrations. A wrong prior of one must be noticed."
+    "States, weights and all four concentrations are free; a wrong prior of one must be noticed."
     V, lengths, group = 3, [4, 3, 5], [0, 1, 1]
     priors = dict(
         alpha_prior=(3, 2), gamma_prior=(3, 2), kappa_prior=(2, 2), gamma_group_prior=(3, 2)
@@ -576,7 +591,7 @@ def test_joint_distribution_of_groups(method):
             x[state.z == k] = (
                 rng.random((np.sum(state.z == k), 1)) > rng.dirichlet(np.full(V, 0.5)).cumsum()[:-1]
             ).sum(1)
-        s._recount(state)
+        s.recount(state)
         off.sequences.data[:] = x
         return x
 
@@ -599,7 +614,7 @@ def test_joint_distribution_of_groups(method):
             np.random.default_rng(3),
             prior_draw,
             data_draw,
-            lambda rng, state, x, s=s: s._sweep(rng, state),
+            lambda rng, state, x, s=s: s.update(rng, state),
             statistics,
             n_draws=500,
             n_rounds=3,
@@ -620,11 +635,7 @@ def hmm_log_dirichlet(rng, shapes):
 
 def test_estimator_with_groups(tmp_path):
     "Sequences in any order; what is shared and what is each group's."
-    rng, lengths, groups = (
-        np.random.default_rng(0),
-        [30, 20, 25, 0, 40],
-        ["up", "down", "up", "up", "down"],
-    )
+    lengths, groups = [30, 20, 25, 0, 40], ["up", "down", "up", "up", "down"]
     X = np.concatenate(
         [np.cumsum(np.full(n, 1 if g == "up" else 2)) % 3 for n, g in zip(lengths, groups)]
     )
