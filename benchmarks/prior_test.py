@@ -45,11 +45,10 @@ def ours(name):
 
         from hdp_nb.chain import run_chain
         from hdp_nb.corpus import Corpus
-        from hdp_nb.topic_models import _SAMPLERS
+        from hdp_nb.topic_models import SAMPLERS
 
         corpus = Corpus.from_docs([[0] * N] * J, n_words=1)
-        more = (1,) if name == "parallel" else ()  # threads
-        sampler = _SAMPLERS[name](*more, corpus, 0.5, 1.0, 1.0, None, None, 1)
+        sampler = SAMPLERS[name](corpus, 0.5, 1.0, 1.0, None, None, 1)
         trace = run_chain(sampler, np.random.default_rng(seed), sweeps).trace
         return trace["n_tables"] / J, trace["n_topics"]
 

@@ -46,12 +46,10 @@ class Ours:
     def __init__(self, name, corpus, eta, z):
         import numpy as np
 
-        from hdp_nb.topic_models import _SAMPLERS
+        from hdp_nb.topic_models import SAMPLERS
 
         self.sampler, self.rng = (
-            _SAMPLERS[name](
-                *((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z
-            ),
+            SAMPLERS[name](corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z),
             np.random.default_rng(0),
         )
         self.state = self.sampler.init(self.rng)

@@ -443,9 +443,9 @@ def test_files_of_other_versions(bars, fitted, tmp_path):
         ),
         (
             lambda m: m["results"].update(transform="lambda X: X"),
-            "no names of results: 'transform'",
+            "not names of results: 'transform'",
         ),
-        (lambda m: m["results"].update(__class__="Corpus"), "no names of results"),
+        (lambda m: m["results"].update(__class__="Corpus"), "not names of results"),
         (lambda m: m["samples"].update(samples_=7), "not a whole HDP"),
         (lambda m: m["samples"].update(samples_=1), "not a whole HDP"),
     ]:

@@ -21,7 +21,7 @@ from hdp_nb.widgets import (
     break_stick,
     draw_seating,
     draw_sticks,
-    draw_topics,
+    show_topics,
     play_seating,
     play_sticks,
     play_topics,
@@ -80,12 +80,12 @@ def test_pictures_say_what_they_show():
         draw_seating(seats, 1)
     )
     assert "5 of 5" in titles(draw_seating(seats)) and draw_seating([])
-    fig = draw_topics(SWEEPS, 2)
+    fig = show_topics(SWEEPS, 2)
     assert (
         "sweep 2: 25 topics" in titles(fig)
         and sum(len(ax.images) for ax in fig.findobj(lambda it: hasattr(it, "images"))) == 20
     )
-    assert "sweep 3: 1 topic |" in titles(draw_topics(SWEEPS)) + " |"
+    assert "sweep 3: 1 topic |" in titles(show_topics(SWEEPS)) + " |"
 
 
 def test_a_slider_changes_the_picture():
@@ -103,9 +103,9 @@ def test_a_slider_changes_the_picture():
         (lambda: seat_customers((2,), gamma=np.inf), "gamma"),
         (lambda: seat_customers((2, -1)), "lengths"),
         (lambda: seat_customers((2, 1.5)), "lengths"),
-        (lambda: draw_topics(SWEEPS, 0), "sweep"),
-        (lambda: draw_topics(SWEEPS, 4), "sweep"),
-        (lambda: draw_topics([Sweep(np.ones((1, 7)) / 7, np.ones(1))]), "7"),
+        (lambda: show_topics(SWEEPS, 0), "sweep"),
+        (lambda: show_topics(SWEEPS, 4), "sweep"),
+        (lambda: show_topics([Sweep(np.ones((1, 7)) / 7, np.ones(1))]), "7"),
     ],
 )
 def test_bad_input(call, what):
