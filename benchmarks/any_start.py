@@ -1,4 +1,6 @@
-"""Whether it matters where a fit begins: held-out score after 30 CPU seconds from 2 topics, from 100, and by sequential prediction, with and without split-merge moves.
+"""Whether it matters where a fit begins: the held-out score after 30 CPU seconds.
+
+From 2 topics, from 100, and by sequential prediction, with and without split-merge moves.
 
     python benchmarks/any_start.py [--corpus sotu] [--seconds 30] [--samplers direct] [--moves 0 10]
 

@@ -1,4 +1,4 @@
-"""The prior test: documents of one word that is always the same say nothing, so a sampler must give the prior.
+"""Documents that all repeat one word carry no information, so a sampler must give the prior.
 
     python benchmarks/prior_test.py [--sweeps 10000]
 

@@ -1,4 +1,6 @@
-"""How long a Gibbs sweep takes, per token, on one core: this package's samplers and tomotopy's HDP at the same number of topics.
+"""How long a Gibbs sweep takes, per token, on one core.
+
+This package's samplers and tomotopy's HDP at the same number of topics.
 
     python benchmarks/sweep_speed.py [--quick] [--corpus NAME ...] [--samplers NAME ...]
 

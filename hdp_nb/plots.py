@@ -31,10 +31,12 @@ def _ticks(axis, n, text):
 
 
 def _percent(share, _):
+    "Tick label of a share."
     return f"{100 * share:g}%"
 
 
 def _number(value, _):
+    "Tick label of a number."
     return f"{value:,.10g}"
 
 # %% ../nbs/52_plots.ipynb #15acb02f
@@ -383,6 +385,7 @@ def _group_ticks(ax, names):
 
 
 def _share_panels(fig, names, shares, which, labels):
+    "One panel for each topic of `which`, in which groups are bars."
     n_cols = min(4, len(which))
     n_rows = -(-len(which) // n_cols)
     fig = new_figure(1.75 * n_cols, 0.8 + 1.15 * n_rows) if fig is None else fig
@@ -407,6 +410,7 @@ def _share_panels(fig, names, shares, which, labels):
 
 # %% ../nbs/52_plots.ipynb #cb7e4e04
 def _share_stack(fig, names, shares, which, labels):
+    "One bar for each group, in which topics are stacked."
     fig = new_figure(7, 3.2) if fig is None else fig
     ax = fig.subplots()
     which = which[: len(COLORS)]

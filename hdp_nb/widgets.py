@@ -469,7 +469,8 @@ def show_topics(
             f"sweeps must have a square number of words to be drawn as pictures, got {phi.shape[1]}"
         )
     fig = new_figure(7, 3.2) if fig is None else fig
-    top, bottom = np.ravel(fig.subfigures(2, 1, height_ratios=[2, 1.2]))
+    halves: Any = fig.subfigures(2, 1, height_ratios=[2, 1.2])
+    top, bottom = halves
     for k, ax in enumerate(top.subplots(2, 10).ravel()):
         ax.axis("off")
         if k < len(phi):

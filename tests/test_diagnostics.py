@@ -1,4 +1,4 @@
-"""R-hat and effective sample sizes through ArviZ, traces handed to it, topics matched, partitions compared."""
+"""R-hat and effective sample sizes, traces for ArviZ, matched topics, compared partitions."""
 
 import sys
 from importlib.util import find_spec
@@ -317,7 +317,7 @@ def test_similarity_of_items_and_of_documents():
 
 
 def test_similarity_and_the_chosen_partition_agree():
-    "Three noisy copies of one partition and one of another: the first wins, and pairs have their shares of the samples."
+    "Three noisy copies of one partition and one of another: pairs have their shares of samples."
     truth, other = np.repeat([0, 1, 2], 4), np.tile([0, 1], 6)
     z = np.array([truth, (truth + 1) % 3, other, truth + 5])
     similarity = posterior_similarity(z)

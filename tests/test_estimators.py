@@ -368,7 +368,7 @@ def test_predictive_probabilities_sum_to_one(fitted):
 
 
 def test_predictions_average_over_all_samples(bars):
-    "Of a document of which nothing is seen, weights are all that is known: no chance is left in its prediction."
+    "The prediction for a document of which nothing was observed follows from the weights alone."
     model = quick(n_chains=2).fit(bars)
     p = 0.0
     for counts in model.samples_:
