@@ -12,23 +12,42 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
+from .corpus import Corpus
 from .dp import point_partition
 from .mixtures import MAX_COMPARED
-from .model import SampledModel
-from .nested_sampler import log_in_clusters, memberships, nested_predictive, topic_proportions
-from .nested_sampler import NestedCounts, NestedSampler
-from .topic_models import BaseTopicModel
+from .model import BaseTopicModel, Callback, PathLike, PriorLike, SampledModel, Seed
+from hdp_nb.nested_sampler import (
+    NestedCounts,
+    NestedPredictive,
+    NestedSampler,
+    log_in_clusters,
+    memberships,
+    nested_predictive,
+    topic_proportions,
+)
 
 # %% ../nbs/43_nested_models.ipynb #67cff5e6
-class _NestedFit(BaseTopicModel, SampledModel):
-    "What the nested models share: from documents to clusters, topics and words."
+class _Nested(BaseTopicModel, SampledModel):
+    """Topic models whose samples have clusters of documents.
 
-    _counts = NestedCounts
+    A subclass has parameters, and in `_fixed` those of `NestedSampler` that users cannot choose.
+    """
 
-    def fit(self, X, y=None, callback=None, checkpoint=None):
+    _counts: Any = NestedCounts
+    _fixed: dict[str, Any] = {}
+    categories: Any
+
+    def fit(
+        self,
+        X: "Corpus | ArrayLike",
+        y: None = None,
+        callback: Callback | None = None,
+        checkpoint: PathLike | None = None,
+    ) -> Any:
         """Fit to documents.
 
         Parameters
@@ -37,10 +56,10 @@ class _NestedFit(BaseTopicModel, SampledModel):
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.c` is the cluster of every
-            document, `state.z` the topic of every token,
-            `state.q` the side of every word: 1 global, 0 local, 2 both.
+            document, `state.z` the topic of every token, `state.q` the side of every word: 1
+            global, 0 local, 2 both.
         checkpoint : path, optional
-            File to write the chains to as they run, and to go on from if it exists.
+            File to write the chains to as they run, and to resume from if it exists.
 
         Returns
         -------
@@ -54,21 +73,21 @@ class _NestedFit(BaseTopicModel, SampledModel):
         corpus = self._corpus(X, reset=True)
         sampler = self._sampler(corpus)
         chains, _ = self._run(sampler, callback, checkpoint)
-        kept = [chain.samples or [sampler.snapshot(chain.state)] for chain in chains]
-        self.samples_, self.sample_chain_ = (
-            sum(kept, []),
-            np.repeat(np.arange(len(kept)), list(map(len, kept))),
-        )
+        kept: list[list] = [chain.samples or [sampler.snapshot(chain.state)] for chain in chains]
+        self.samples_ = sum(kept, [])
+        self.sample_chain_ = np.repeat(np.arange(len(kept)), list(map(len, kept)))
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // MAX_COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].c for i in few])])
-        self.categories_ = None if sampler.names is None else sampler.names
+        self.categories_ = sampler.names
         self._show(corpus)
         return self
 
-    def _known(self):
+    def _known(self) -> bool:
+        "Whether the clusters are given."
         return self.categories is not None
 
-    def _sampler(self, corpus):
+    def _sampler(self, corpus: Corpus) -> NestedSampler:
+        "The sampler that the parameters ask for."
         categories = self.categories
         if isinstance(categories, str):
             if categories not in corpus.groups:
@@ -84,7 +103,8 @@ class _NestedFit(BaseTopicModel, SampledModel):
         }
         return NestedSampler(corpus, **{**nested, **self._fixed, "categories": categories})
 
-    def _predictive(self, counts):
+    def _predictive(self, counts: NestedCounts) -> NestedPredictive:
+        "The word distributions of topics and clusters in one sample."
         p = self.get_params()
         return nested_predictive(
             counts,
@@ -95,50 +115,38 @@ class _NestedFit(BaseTopicModel, SampledModel):
             p["eta"],
         )
 
-    def _show(self, corpus):
-        "Clusters, largest first, topics and words, of sample `best_`."
+    def _show(self, corpus: Corpus) -> None:
+        "Lay out clusters, largest first, topics and words of sample `best_`."
         counts = self.samples_[self.best_]
         predictive, n_k = self._predictive(counts), counts.n_vk.sum(axis=0)
-        sizes = (
-            np.arange(len(counts.m_k)) if self._known() else np.argsort(-counts.m_k, kind="stable")
-        )
-        rank = np.append(np.argsort(sizes), -1)  # the last for the global measure
-        self.labels_, self.n_clusters_ = rank[counts.c], len(sizes)
+        by_size = np.argsort(-counts.m_k, kind="stable")
+        order = np.arange(len(counts.m_k)) if self._known() else by_size
+        rank = np.append(np.argsort(order), -1)  # the last for the global measure
+        self.labels_, self.n_clusters_ = rank[counts.c], len(order)
         self.order_ = np.lexsort((-n_k, rank[counts.cluster]))
-        self.topic_cluster_, self.topic_shares_ = (
-            rank[counts.cluster][self.order_],
-            n_k[self.order_] / max(n_k.sum(), 1),
-        )
+        self.topic_cluster_ = rank[counts.cluster][self.order_]
+        self.topic_shares_ = n_k[self.order_] / max(n_k.sum(), 1)
         self.n_topics_, self.components_ = len(n_k), predictive.phi[self.order_]
-        self.cluster_components_, self.cluster_order_ = np.exp(predictive.log_p[:, sizes].T), sizes
-        self.global_share_ = predictive.eps[sizes]
+        self.cluster_components_ = np.exp(predictive.log_p[:, order].T)
+        self.cluster_order_, self.global_share_ = order, predictive.eps[order]
         self.conc_cluster_ = float(counts.conc_cluster)
         self.word_global_ = np.mean([sample.q == 1 for sample in self.samples_], axis=0)
-        words, frequent = (
-            np.array(self.vocabulary_ or [str(v) for v in range(corpus.n_words)]),
-            np.argsort(-corpus.word_counts(), kind="stable"),
-        )
-        either = (counts.q == 2).all()
-        self.global_words_ = (
-            [] if either else words[frequent][self.word_global_[frequent] > 0.5].tolist()
-        )
-        self.local_words_ = (
-            [] if either else words[frequent][self.word_global_[frequent] <= 0.5].tolist()
-        )
+        frequent = np.argsort(-corpus.word_counts(), kind="stable")
+        words = np.array(self.vocabulary_ or [str(v) for v in range(corpus.n_words)])[frequent]
+        on_one_side = not (counts.q == 2).all()
+        is_global = self.word_global_[frequent] > 0.5
+        self.global_words_ = words[is_global].tolist() if on_one_side else []
+        self.local_words_ = words[~is_global].tolist() if on_one_side else []
         self.doc_topic_ = self._proportions(corpus)
 
-    def _proportions(self, corpus):
+    def _proportions(self, corpus: Corpus) -> np.ndarray:
+        "Expected share of every document's tokens in each topic shown."
         counts = self.samples_[self.best_]
-        return topic_proportions(self._predictive(counts), counts.cluster, corpus.to_matrix())[
-            :, self.order_
-        ]
+        shares = topic_proportions(self._predictive(counts), counts.cluster, corpus.to_matrix())
+        return shares[:, self.order_]
 
-# %% ../nbs/43_nested_models.ipynb #d54ddb07
-class _Nested(_NestedFit):
-    "What the nested models share: predictions."
-
-    def transform(self, X):
-        """Expected share of every document's tokens that is in each of the topics of `components_`.
+    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
+        """Return the expected share of every document's tokens in each topic of `components_`.
 
         Parameters
         ----------
@@ -153,10 +161,10 @@ class _Nested(_NestedFit):
         return self._proportions(self._corpus(X))
 
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Refuse: topics with Dirichlet weights cannot say what this model believes of a document.
+        """Raise TypeError: this model has no Dirichlet distributed proportions of topics.
 
-        All tokens of a document are in one cluster, and given that the proportions of topics are
-        known.
+        All tokens of a document are in one cluster, and given the cluster the proportions of its
+        topics are known.
 
         Raises
         ------
@@ -170,51 +178,99 @@ class _Nested(_NestedFit):
         )
 
     def topics(self, n_words: int = 10, vocab: Iterable[str] | None = None) -> dict[str, list]:
-        "A table of the topics: columns `topic`, `share`, `words` and `cluster`, -1 for global topics."
+        """Return a table of the topics, one row for each, as `pandas.DataFrame` takes it.
+
+        Parameters
+        ----------
+        n_words : int
+            How many words of each topic to name.
+        vocab : sequence of str, optional
+            Names of the columns of X, if the model does not know them.
+
+        Returns
+        -------
+        dict of lists
+            `topic`, its number, the row of `components_`; `share` of all tokens; `words`, the most
+            probable ones, separated by commas; `cluster`, -1 for global topics.
+        """
         return {**super().topics(n_words, vocab), "cluster": self.topic_cluster_.tolist()}
 
-    def cluster_proba(self, X):
-        """Probability of every cluster of `labels_`, and in the last column of none of them, for every document.
+    def cluster_proba(self, X: "Corpus | ArrayLike") -> np.ndarray:
+        """Return the probability of every cluster for every document.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
         float array, shape (n_docs, n_clusters_ + 1)
+            Columns are the clusters of `labels_`; the last is for none of them. Rows sum to 1.
         """
         check_is_fitted(self)
-        member = memberships(
-            self._predictive(self.samples_[self.best_]), self._corpus(X).to_matrix()
-        )
+        predictive = self._predictive(self.samples_[self.best_])
+        member = memberships(predictive, self._corpus(X).to_matrix())
         return member[:, np.append(self.cluster_order_, self.n_clusters_)]
 
-    def predict(self, X):
-        "The most probable cluster, one of those of `labels_`, for every document; int array of shape (n_docs,)."
+    def predict(self, X: "Corpus | ArrayLike") -> np.ndarray:
+        """Return the most probable cluster of every document.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words)
+
+        Returns
+        -------
+        int array, shape (n_docs,)
+            Clusters as numbered in `labels_`.
+        """
         return self.cluster_proba(X)[:, :-1].argmax(axis=1)
 
-    def co_clustering(self):
-        "Posterior probability that two documents of the fit are in one cluster: float32 array, shape (n_docs, n_docs)."
-        check_is_fitted(self)
-        J, together = len(self.labels_), 0
-        for sample in self.samples_:
-            together = together + (sample.c[:, None] == sample.c).astype(np.float32)
-        return np.reshape(together, (J, J)) / np.float32(len(self.samples_))
+    def co_clustering(self) -> np.ndarray:
+        """Return the posterior probability that two documents of the fit are in one cluster.
 
-    def score_samples(self, X):
-        """Log probability of whole documents, the probability averaged over samples: (N3), the paper's perplexity is its negative sum per token, exponentiated.
+        Returns
+        -------
+        float32 array, shape (n_docs, n_docs)
+        """
+        check_is_fitted(self)
+        together = np.zeros((len(self.labels_), len(self.labels_)), np.float32)
+        for sample in self.samples_:
+            together += sample.c[:, None] == sample.c
+        return together / np.float32(len(self.samples_))
+
+    def score_samples(self, X: "Corpus | ArrayLike") -> np.ndarray:
+        """Return the log probability of whole documents, averaged over the kept samples.
+
+        The perplexity of Ma et al. (2014) is its negative sum divided by the number of tokens,
+        exponentiated.
+
+        Parameters
+        ----------
+        X : Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
         float array, shape (n_docs,)
+            Natural logarithms of the averaged probabilities.
         """
         check_is_fitted(self)
-        X = self._corpus(X).to_matrix()
+        matrix = self._corpus(X).to_matrix()
         log_p = [
-            logsumexp(log_in_clusters(self._predictive(counts), X), axis=1)
+            logsumexp(log_in_clusters(self._predictive(counts), matrix), axis=1)
             for counts in self.samples_
         ]
         return logsumexp(log_p, axis=0) - math.log(len(log_p))
 
-    def log_predictive(self, observed, heldout, random_state=None):
-        """Log probability of held-out tokens given the rest of their documents, averaged over the kept samples.
+    def log_predictive(
+        self,
+        observed: "Corpus | ArrayLike",
+        heldout: "Corpus | ArrayLike",
+        random_state: Seed = None,
+    ) -> np.ndarray:
+        """Return the log probability of held-out tokens given the rest of their documents.
+
+        The probabilities are averaged over the kept samples.
 
         Parameters
         ----------
@@ -226,61 +282,67 @@ class _Nested(_NestedFit):
         Returns
         -------
         float array, shape (heldout.n_tokens,)
-            Natural logarithms.
+            Natural logarithms, in the order of `heldout.x`.
         """
-        observed, heldout = self._parts(observed, heldout)
-        X, p = observed.to_matrix(), np.zeros(heldout.n_tokens)
+        seen, unseen = self._parts(observed, heldout)
+        X, p = seen.to_matrix(), np.zeros(unseen.n_tokens)
         for counts in self.samples_:
             predictive = self._predictive(counts)
             member, words = memberships(predictive, X), np.exp(predictive.log_p)
-            for j, (a, b) in enumerate(zip(heldout.offsets, heldout.offsets[1:])):
-                p[a:b] += words[heldout.x[a:b]] @ member[j]
+            for j, (a, b) in enumerate(zip(unseen.offsets, unseen.offsets[1:])):
+                p[a:b] += words[unseen.x[a:b]] @ member[j]
         return np.log(p / len(self.samples_))
 
 # %% ../nbs/43_nested_models.ipynb #f40cab8d
 class HNHDP(_Nested):
-    """Hybrid nested/hierarchical Dirichlet process topic model (Ma, Sato & Nakagawa 2014), by Gibbs sampling.
+    """Hybrid nested/hierarchical Dirichlet process topic model, by Gibbs sampling.
 
     Every document belongs to one cluster. A cluster's words come from topics of its own and from
-    global ones that all clusters share;
-    which words are global and which local is inferred, too. The number of clusters is inferred.
+    global ones that all clusters share; which words are global and which local is inferred, and so
+    is the number of clusters. The model is that of Ma, Sato & Nakagawa (2014).
 
     Parameters
     ----------
-    n_clusters, n_topics : int
-        At most so many clusters, global topics, and topics of one cluster.
+    n_clusters : int
+        Most clusters that there can be.
+    n_topics : int
+        Most global topics, and most topics of a cluster, that there can be.
     conc_global, conc_local : float > 0
         Concentrations of the global and of the clusters' Dirichlet processes (the paper's alpha and
-        beta), also the parameters of the beta
-        distributions of a cluster's share of global tokens and of the share of global words.
+        beta), also the parameters of the beta distributions of a cluster's share of global tokens
+        and of the share of global words.
     conc_cluster : float > 0
-        Concentration of the clusters (the paper's gamma): where it begins, or for good if its prior
-        is None.
-    conc_cluster_prior : (shape, rate) or None
-        Gamma prior; None holds it fixed.
+        Concentration of the clusters (the paper's gamma): its starting value, or its fixed value if
+        its prior is None.
+    conc_cluster_prior : (shape, rate), ConcentrationPrior or None
+        A pair is a Gamma prior; `hdp_nb.priors` has others. None holds it fixed.
     eta : float, 0.001 or more
         Dirichlet parameter of the topics.
     word_selection : bool
-        False: topics of both sides have all words (hNHDP-nosel).
+        Whether every word is either global or local; if not, global and local topics are over all
+        words (the paper's hNHDP-nosel).
     categories : None, labels of the documents, or the name of a level of the corpus's groups
         Known clusters instead of unknown ones.
+    init : None, int, or labels of the documents
+        The start of the chains: that many documents are drawn at random, and every other joins the
+        one that is most similar to it (None: about the square root of the number of documents; too
+        many clusters are better than too few); or these clusters. Not with `categories`.
+    init_topics : int
+        Number of topics of every cluster, and of global ones, among which tokens are spread at the
+        start.
     n_iter : int
         Sweeps.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
-    init : None, int, or labels of the documents
-        Where to begin: with every document in the cluster of the most similar of that many
-        documents, drawn at random (None: about the square root
-        of the number of documents; rather too many clusters than too few); or in these clusters.
-        Not with `categories`.
-    init_topics : int
-        Topics of every cluster, and global ones, among which tokens are spread at the start.
     n_chains : int
-        Independent chains. `n_jobs` threads run them side by side (-1: one per core); the result
-        does not depend on it.
+        Independent chains.
+    n_jobs : int or None
+        Threads that run the chains side by side (None: 1, -1: one per core). The result does not
+        depend on it.
     random_state : None, int or numpy.random.Generator
+        The source of all random numbers; an int makes the fit reproducible.
     verbose : bool
         A progress bar on stderr.
 
@@ -288,9 +350,9 @@ class HNHDP(_Nested):
     ----------
     labels_ : int array, shape (n_docs,)
         Cluster of every document, 0 the largest, in the kept sample whose clustering is closest to
-        all of them on average; with known
-        categories the number of the label in `categories_`.
+        the others on average; with known categories the number of the label in `categories_`.
     n_clusters_ : int
+        Their number.
     components_ : float array, shape (n_topics_, n_words)
         Topics of the same sample: posterior mean word probabilities; rows sum to 1, global topics
         first, then cluster by cluster.
@@ -311,40 +373,38 @@ class HNHDP(_Nested):
         Expected share of a document's tokens in each topic.
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_clusters, log_joint,
-        log_likelihood, n_topics, n_global_topics,
-        n_global_words, global_share, conc_cluster, accepted (flips of words). Of the chain with the
-        highest joint, and of all.
+        log_likelihood, n_topics, n_global_topics, n_global_words, global_share, conc_cluster,
+        accepted (words that changed sides). Of the chain with the highest log joint, and of all.
     samples_ : list of NestedCounts
-        What predictions average over; `samples_[best_]` is the sample shown.
+        Kept samples of all chains, over which predictions are averaged; `samples_[best_]` is the
+        one shown.
     sample_chain_ : int array, shape (n_samples,)
         Chain that each sample is from.
     vocabulary_ : list of str or None
     n_features_in_, burn_in_ : int
     """
 
-    _fixed = {}
-
     def __init__(
         self,
-        n_clusters=100,
-        n_topics=30,
-        conc_global=1.0,
-        conc_local=1.0,
-        conc_cluster=1.0,
-        conc_cluster_prior=(0.1, 1),
-        eta=0.5,
-        word_selection=True,
-        categories=None,
-        n_iter=300,
-        burn_in=None,
-        thin=10,
-        init=None,
-        init_topics=4,
-        n_chains=1,
-        n_jobs=None,
-        random_state=None,
-        verbose=False,
-    ):
+        n_clusters: int = 100,
+        n_topics: int = 30,
+        conc_global: float = 1.0,
+        conc_local: float = 1.0,
+        conc_cluster: float = 1.0,
+        conc_cluster_prior: PriorLike = (0.1, 1),
+        eta: float = 0.5,
+        word_selection: bool = True,
+        categories: Any = None,
+        n_iter: int = 300,
+        burn_in: int | None = None,
+        thin: int = 10,
+        init: Any = None,
+        init_topics: int = 4,
+        n_chains: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: bool = False,
+    ) -> None:
         self.n_clusters = n_clusters
         self.n_topics = n_topics
         self.conc_global = conc_global
@@ -366,34 +426,55 @@ class HNHDP(_Nested):
 
 # %% ../nbs/43_nested_models.ipynb #fccd51b3
 class NestedDP(_Nested):
-    """Nested Dirichlet process topic model (Rodriguez, Dunson & Gelfand 2008), by Gibbs sampling: `HNHDP` without global topics.
+    """Nested Dirichlet process topic model, by Gibbs sampling.
 
-    Every document belongs to one cluster, and clusters share nothing. Parameters and attributes are
-    those of `HNHDP` but for `conc_global` and
-    `word_selection`, which it does not have: all words are local, and `global_words_` is empty.
+    Every document belongs to one cluster, and clusters share nothing: `HNHDP` without global topics
+    (Rodriguez, Dunson & Gelfand 2008). The number of clusters is inferred.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Most clusters that there can be.
+    n_topics : int
+        Most topics of a cluster that there can be.
+    conc_local, conc_cluster : float > 0
+        Concentrations of the clusters' Dirichlet processes and of the clusters.
+    conc_cluster_prior : (shape, rate), ConcentrationPrior or None
+        Prior of `conc_cluster`; a pair is a Gamma prior, None holds it fixed.
+    eta : float, 0.001 or more
+        Dirichlet parameter of the topics.
+    categories, init, init_topics, n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose
+        Known clusters, the start and the run of the chains, with the same meaning as in `HNHDP`.
+
+    Attributes
+    ----------
+    labels_, n_clusters_, components_, topic_cluster_, topic_shares_, doc_topic_, ...
+        Clusters and topics, with the same form as in `HNHDP`. No topic and no word is global.
+    trace_, traces_, samples_, sample_chain_, best_, vocabulary_, n_features_in_, burn_in_
+        The run of the chains and what was kept of it, with the same form as in `HNHDP`.
     """
 
-    _fixed = {"global_topics": False}
+    _fixed: dict[str, Any] = {"global_topics": False}
 
     def __init__(
         self,
-        n_clusters=100,
-        n_topics=30,
-        conc_local=1.0,
-        conc_cluster=1.0,
-        conc_cluster_prior=(0.1, 1),
-        eta=0.5,
-        categories=None,
-        n_iter=300,
-        burn_in=None,
-        thin=10,
-        init=None,
-        init_topics=4,
-        n_chains=1,
-        n_jobs=None,
-        random_state=None,
-        verbose=False,
-    ):
+        n_clusters: int = 100,
+        n_topics: int = 30,
+        conc_local: float = 1.0,
+        conc_cluster: float = 1.0,
+        conc_cluster_prior: PriorLike = (0.1, 1),
+        eta: float = 0.5,
+        categories: Any = None,
+        n_iter: int = 300,
+        burn_in: int | None = None,
+        thin: int = 10,
+        init: Any = None,
+        init_topics: int = 4,
+        n_chains: int = 1,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        verbose: bool = False,
+    ) -> None:
         self.n_clusters = n_clusters
         self.n_topics = n_topics
         self.conc_local = conc_local

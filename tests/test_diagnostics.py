@@ -1,4 +1,4 @@
-"""R-hat and effective sample sizes through ArviZ, traces handed to it, topics matched, partitions compared."""
+"""R-hat and effective sample sizes, traces for ArviZ, matched topics, compared partitions."""
 
 import sys
 from importlib.util import find_spec
@@ -164,7 +164,7 @@ def test_summary(fitted):
 def test_to_arviz(fitted, module, monkeypatch):
     "As ArviZ makes it, whichever release of it is there."
     if module == "arviz_base":
-        monkeypatch.setattr("hdp_nb.estimators.find_spec", lambda name: name == module)
+        monkeypatch.setattr("hdp_nb.model.find_spec", lambda name: name == module)
     data = fitted.to_arviz()
     assert {*data.posterior.data_vars} == {*fitted.traces_} and {*data.sample_stats.data_vars} == {
         "log_joint"
@@ -185,7 +185,7 @@ def test_to_arviz_before_1(fitted, monkeypatch):
         def from_dict(posterior=None, *, sample_stats=None, coords=None):
             return posterior, sample_stats, coords
 
-    monkeypatch.setattr("hdp_nb.estimators._arviz", lambda: Old)
+    monkeypatch.setattr("hdp_nb.model._arviz", lambda: Old)
     posterior, sample_stats, coords = fitted.to_arviz()
     assert (
         {*posterior} == {*fitted.traces_}
@@ -222,7 +222,7 @@ def test_chains_that_were_stopped(bars):
 def test_without_arviz(fitted, monkeypatch):
     for name in ("arviz", "arviz_base", "arviz_stats", "arviz_stats.base"):
         monkeypatch.setitem(sys.modules, name, None)  # importing it fails
-    monkeypatch.setattr("hdp_nb.estimators.find_spec", lambda name: None)
+    monkeypatch.setattr("hdp_nb.model.find_spec", lambda name: None)
     for call in (
         fitted.to_arviz,
         lambda: rhat(fitted),
@@ -317,7 +317,7 @@ def test_similarity_of_items_and_of_documents():
 
 
 def test_similarity_and_the_chosen_partition_agree():
-    "Three noisy copies of one partition and one of another: the first wins, and pairs have their shares of the samples."
+    "Three noisy copies of one partition and one of another: pairs have their shares of samples."
     truth, other = np.repeat([0, 1, 2], 4), np.tile([0, 1], 6)
     z = np.array([truth, (truth + 1) % 3, other, truth + 5])
     similarity = posterior_similarity(z)

@@ -56,7 +56,7 @@ def test_finds_three_clusters(likelihood, X):
 
 
 def test_categorical_density_is_the_exact_one():
-    """Averaged over the samples, the predictive is p(x, v) / p(x), known from a list of all partitions."""
+    "The predictive averaged over samples is p(x, v) / p(x), known by enumeration of partitions."
     model = DPMixture(
         "categorical",
         alpha_prior=None,

@@ -368,7 +368,7 @@ def test_predictive_probabilities_sum_to_one(fitted):
 
 
 def test_predictions_average_over_all_samples(bars):
-    "Of a document of which nothing is seen, weights are all that is known: no chance is left in its prediction."
+    "The prediction for a document of which nothing was observed follows from the weights alone."
     model = quick(n_chains=2).fit(bars)
     p = 0.0
     for counts in model.samples_:
@@ -443,9 +443,9 @@ def test_files_of_other_versions(bars, fitted, tmp_path):
         ),
         (
             lambda m: m["results"].update(transform="lambda X: X"),
-            "no names of results: 'transform'",
+            "not names of results: 'transform'",
         ),
-        (lambda m: m["results"].update(__class__="Corpus"), "no names of results"),
+        (lambda m: m["results"].update(__class__="Corpus"), "not names of results"),
         (lambda m: m["samples"].update(samples_=7), "not a whole HDP"),
         (lambda m: m["samples"].update(samples_=1), "not a whole HDP"),
     ]:

@@ -1,4 +1,4 @@
-"""Document completion and the baseline: the cut, the average, the numbers, and what the HDP's part of it estimates. Left to right, coherence."""
+"""Document completion, the baseline, the left-to-right estimator, and coherence."""
 
 from itertools import combinations, product
 
@@ -129,7 +129,7 @@ def test_unigram_refuses():
 
 
 def test_completion_is_exact_where_topics_are_known():
-    """Two topics known to six digits: the probability of a next word is a sum over all topics of the words seen.
+    """The probability of a next word under two known topics is a sum over all topic assignments.
 
     The HDP answers by Gibbs sampling, so it sees the same document 4,000 times.
     """
@@ -207,7 +207,7 @@ def peeking(rng, words, phi_vk, weight, n_particles, n_moves):
 
 
 def apart(rng, words, phi_vk, weight, n_particles, n_moves):
-    "A control: particles averaged at every word that know nothing of each other's weights; no moves."
+    "A control: particles are averaged at every word without selection, and without moves."
     n, log_p = np.tile(weight, (n_particles, 1)), 0.0
     for i, v in enumerate(words):
         p = n * phi_vk[v]
@@ -263,7 +263,7 @@ def test_moves_and_particles_lessen_the_noise():
 
 
 def test_selection_copies_whole_particles():
-    "Expected numbers of copies are in proportion to q; topics and counts travel together, and rounding loses none."
+    "Expected numbers of copies are proportional to q; topics and counts are copied together."
     rng, R, q = np.random.default_rng(0), 5, np.array([0.1, 2.0, 0.0, 1.0, 1.9])
     seen = np.zeros(R)
     for _ in range(4000):
@@ -331,7 +331,7 @@ def test_a_model_that_knows_the_probability_is_asked_for_it():
 
 
 def test_impossible_words():
-    "Topics without a word: those of which a document is made all the same must have the others; a word that none has is impossible."
+    "Topics that lack words: a document has others; a word that no topic has is impossible."
     phi = np.array([[0.5, 0.5, 0, 0], [0, 0, 1, 0]])
     docs = [[0, 1, 0], [2, 2], [0, 2], [0, 3, 1]]
     exact = [exact_log_probability(doc, phi, WEIGHT[:2]) for doc in docs[:3]]

@@ -1,4 +1,4 @@
-"""widgets: what is drawn follows from the numbers, sliders change the picture, and all of it in a real JupyterLab."""
+"""Widgets: figures follow from the numbers, and sliders change them, in a real JupyterLab too."""
 
 import os
 import subprocess
@@ -21,11 +21,11 @@ from hdp_nb.widgets import (
     break_stick,
     draw_seating,
     draw_sticks,
-    draw_topics,
     play_seating,
     play_sticks,
     play_topics,
     seat_customers,
+    show_topics,
 )
 
 SWEEPS = [Sweep(np.full((K, 9), 1 / 9), np.full(K, 1 / K)) for K in (3, 25, 1)]
@@ -80,12 +80,12 @@ def test_pictures_say_what_they_show():
         draw_seating(seats, 1)
     )
     assert "5 of 5" in titles(draw_seating(seats)) and draw_seating([])
-    fig = draw_topics(SWEEPS, 2)
+    fig = show_topics(SWEEPS, 2)
     assert (
         "sweep 2: 25 topics" in titles(fig)
         and sum(len(ax.images) for ax in fig.findobj(lambda it: hasattr(it, "images"))) == 20
     )
-    assert "sweep 3: 1 topic |" in titles(draw_topics(SWEEPS)) + " |"
+    assert "sweep 3: 1 topic |" in titles(show_topics(SWEEPS)) + " |"
 
 
 def test_a_slider_changes_the_picture():
@@ -103,9 +103,9 @@ def test_a_slider_changes_the_picture():
         (lambda: seat_customers((2,), gamma=np.inf), "gamma"),
         (lambda: seat_customers((2, -1)), "lengths"),
         (lambda: seat_customers((2, 1.5)), "lengths"),
-        (lambda: draw_topics(SWEEPS, 0), "sweep"),
-        (lambda: draw_topics(SWEEPS, 4), "sweep"),
-        (lambda: draw_topics([Sweep(np.ones((1, 7)) / 7, np.ones(1))]), "7"),
+        (lambda: show_topics(SWEEPS, 0), "sweep"),
+        (lambda: show_topics(SWEEPS, 4), "sweep"),
+        (lambda: show_topics([Sweep(np.ones((1, 7)) / 7, np.ones(1))]), "7"),
     ],
 )
 def test_bad_input(call, what):
@@ -131,7 +131,7 @@ PLAYED = [
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
-    """A JupyterLab over copies of the notebooks, without their slow cells but for those that show a widget: its address."""
+    "Address of a JupyterLab over copies of the notebooks; of slow cells only those with widgets."
     pytest.importorskip("jupyterlab", reason="needs JupyterLab: .venv/bin/pip install jupyterlab")
     import nbformat
 
@@ -198,7 +198,10 @@ def lab(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({name for name, _ in PLAYED}))
 def test_in_jupyterlab(name, lab, browser, tmp_path):
-    """Run the notebook, drag the first slider of every widget, and look whether another picture comes (PICTURES: a folder to keep them in)."""
+    """Dragging the first slider of every widget changes its figure.
+
+    $PICTURES names a folder to keep the figures in.
+    """
     pictures, n = Path(os.environ.get("PICTURES", tmp_path)), sum(name == it for it, _ in PLAYED)
     page = browser.new_page(viewport={"width": 1400, "height": 900})
     page.goto(
@@ -209,7 +212,10 @@ def test_in_jupyterlab(name, lab, browser, tmp_path):
         const session = jupyterapp.shell.currentWidget.sessionContext;
         await session.ready;
         await session.session.kernel.info;
-        await Promise.race([jupyterapp.commands.execute("notebook:run-all-cells"), new Promise(done => setTimeout(done, 400_000))]);
+        await Promise.race([
+            jupyterapp.commands.execute("notebook:run-all-cells"),
+            new Promise(done => setTimeout(done, 400_000)),
+        ]);
     }""")
     widgets, failed = (
         page.locator(".widget-interact"),
