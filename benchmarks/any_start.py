@@ -1,4 +1,5 @@
-"""Whether it matters where a fit begins: held-out score after 30 CPU seconds from 2 topics, from 100, and by sequential prediction, with and without split-merge moves.
+"""Whether it matters where a fit begins: held-out score after 30 CPU seconds from 2 topics, from
+100, and by sequential prediction, with and without split-merge moves.
 
     python benchmarks/any_start.py [--corpus sotu] [--seconds 30] [--samplers direct] [--moves 0 10]
 
@@ -29,13 +30,13 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
     import numpy as np
 
     from hdp_nb.split_merge import HDPSplitMerge
-    from hdp_nb.topic_models import _SAMPLERS
+    from hdp_nb.topic_models import SAMPLERS
     from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
 
     observed, heldout = test.split_tokens(0.5, np.random.default_rng(0))
 
     def make(corpus):
-        made = _SAMPLERS[sampler](
+        made = SAMPLERS[sampler](
             *((1,) if sampler == "parallel" else ()), corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start
         )
         return HDPSplitMerge(made, moves, until) if moves else made
@@ -90,7 +91,7 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--corpus", default="sotu")
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--samplers", nargs="+", default=["direct"])

@@ -1,4 +1,5 @@
-"""The prior test: documents of one word that is always the same say nothing, so a sampler must give the prior.
+"""The prior test: documents of one word that is always the same say nothing, so a sampler must
+give the prior.
 
     python benchmarks/prior_test.py [--sweeps 10000]
 
@@ -45,11 +46,11 @@ def ours(name):
 
         from hdp_nb.chain import run_chain
         from hdp_nb.corpus import Corpus
-        from hdp_nb.topic_models import _SAMPLERS
+        from hdp_nb.topic_models import SAMPLERS
 
         corpus = Corpus.from_docs([[0] * N] * J, n_words=1)
         more = (1,) if name == "parallel" else ()  # threads
-        sampler = _SAMPLERS[name](*more, corpus, 0.5, 1.0, 1.0, None, None, 1)
+        sampler = SAMPLERS[name](*more, corpus, 0.5, 1.0, 1.0, None, None, 1)
         trace = run_chain(sampler, np.random.default_rng(seed), sweeps).trace
         return trace["n_tables"] / J, trace["n_topics"]
 
@@ -85,7 +86,7 @@ SAMPLERS = {
 def main():
     import numpy as np
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--sweeps", type=int, default=10_000)
     parser.add_argument(
         "--models",

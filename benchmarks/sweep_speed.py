@@ -1,4 +1,5 @@
-"""How long a Gibbs sweep takes, per token, on one core: this package's samplers and tomotopy's HDP at the same number of topics.
+"""How long a Gibbs sweep takes, per token, on one core: this package's samplers and tomotopy's
+HDP at the same number of topics.
 
     python benchmarks/sweep_speed.py [--quick] [--corpus NAME ...] [--samplers NAME ...]
 
@@ -46,10 +47,10 @@ class Ours:
     def __init__(self, name, corpus, eta, z):
         import numpy as np
 
-        from hdp_nb.topic_models import _SAMPLERS
+        from hdp_nb.topic_models import SAMPLERS
 
         self.sampler, self.rng = (
-            _SAMPLERS[name](
+            SAMPLERS[name](
                 *((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z
             ),
             np.random.default_rng(0),
@@ -87,7 +88,7 @@ def measure(corpus, topics, names, burn_in, n):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer sweeps")
     parser.add_argument(
         "--corpus", nargs="+", default=["sotu", "bars"], help='bundled corpora, "bars", files'

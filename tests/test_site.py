@@ -13,7 +13,8 @@ from notebooks import ROOT, notebooks
 PAGES = [path.stem for path in notebooks()] + ["gallery"]
 SOURCE = "https://github.com/hdp-nb/hdp_nb"
 PROSE = """() => { const body = document.body.cloneNode(true);
-    body.querySelectorAll("pre, code, script, .katex").forEach(node => node.remove()); return body.textContent; }"""
+    body.querySelectorAll("pre, code, script, .katex").forEach(node => node.remove());
+    return body.textContent; }"""
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +180,9 @@ def test_every_search_hit_leads_somewhere(tab):
 
 
 def test_gallery(tab, site):
-    """Every experiment is in it, and every card has what the paper says or the question, what came out here, and a way to the cell."""
+    """Every experiment is in it, and every card has what the paper says or the question, what
+    came out here, and a way to the cell.
+    """
     tab.goto((site / "gallery.html").as_uri())
     shown = set()
     for card in tab.locator(".card").all():

@@ -96,7 +96,9 @@ def plain(html):
 
 
 class Page:
-    """One notebook on its way to HTML: its body, its headings, what the search may find, and its pictures by heading."""
+    """One notebook on its way to HTML: its body, its headings, what the search may find, and its
+    pictures by heading.
+    """
 
     def __init__(self, name, cells):
         self.name, self.body, self.headings, self.index, self.pictures = name, [], [], [], {}
@@ -194,7 +196,9 @@ class Page:
 
 
 def members(kind):
-    """Public methods and properties of a class that have a docstring, with those of the private classes that it is made of."""
+    """Public methods and properties of a class that have a docstring, with those of the private
+    classes that it is made of.
+    """
     found = {}
     for base in kind.__mro__:
         if base is kind or base.__name__.startswith("_") and base.__module__.startswith("hdp_nb."):
@@ -222,7 +226,9 @@ def signature(name, thing):
 
 
 def docstring(doc):
-    """A NumPy docstring as HTML: under an underlined title come entries, `name : kind`, then indented lines."""
+    """A NumPy docstring as HTML: under an underlined title come entries, `name : kind`, then
+    indented lines.
+    """
     head, *sections = re.split(r"^(\w[\w ]*)\n-{3,}\n", doc, flags=re.MULTILINE)
     parts = [markdown.render(head)]
     for title, text in zip(sections[::2], sections[1::2]):
@@ -245,7 +251,9 @@ def docstring(doc):
 
 
 def gallery(pages):
-    """The page made of gallery.md: there, an image is the n-th picture under a heading of a notebook, `![alt](notebook.ipynb#heading "n")`."""
+    """The page made of gallery.md: there, an image is the n-th picture under a heading of a
+    notebook, `![alt](notebook.ipynb#heading "n")`.
+    """
     pictures = {
         (page.name, anchor): found for page in pages for anchor, found in page.pictures.items()
     }
