@@ -47,10 +47,10 @@ class Ours:
     def __init__(self, name, corpus, eta, z):
         import numpy as np
 
-        from hdp_nb.topic_models import SAMPLERS
+        from hdp_nb import topic_models
 
         self.sampler, self.rng = (
-            SAMPLERS[name](
+            topic_models.SAMPLERS[name](
                 *((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z
             ),
             np.random.default_rng(0),
