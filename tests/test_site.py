@@ -143,6 +143,23 @@ def test_methods_are_documented_once_and_linked_where_they_are_inherited(tab, si
     )
 
 
+def test_imports_are_folded_away_and_open_with_a_click(tab, site):
+    tab.goto((site / "15_franchise.html").as_uri())
+    imports = tab.locator("details:has(pre)", has_text="import numpy as np").first
+    assert not imports.locator("pre").is_visible()
+    imports.locator("summary").click()
+    assert imports.locator("pre").is_visible()
+    assert "def " not in "".join(tab.locator("details pre").all_inner_texts())
+
+
+def test_contents_have_floors_and_numbers(tab):
+    words = tab.locator("#pages").inner_text().splitlines()
+    floors = [word for word in words if word.isupper()]
+    numbers = [int(word[:2]) for word in words if word[:2].isdigit()]
+    assert floors[0] == "GROUND" and floors[-1] == "EXPERIMENTS" and len(floors) == len({*floors})
+    assert numbers == [int(name[:2]) for name in PAGES if name[:2].isdigit()]
+
+
 def test_pages_follow_each_other_in_reading_order(tab):
     read = ["index"]
     while tab.locator("footer [rel=next]").count():

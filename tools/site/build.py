@@ -6,6 +6,7 @@ The published site is made by nbdev and Quarto from the same notebooks; this one
 and tested anywhere.  KaTeX, which sets the mathematics in the browser, comes along in katex/.
 """
 
+import ast
 import importlib
 import inspect
 import json
@@ -93,6 +94,15 @@ markdown = (
 markdown.core.ruler.push("link_pages", link_pages)
 
 
+def only_imports(code):
+    """Whether a cell does nothing but import; such cells are folded away."""
+    try:
+        statements = ast.parse(re.sub(r"^[%!].*", "", code, flags=re.MULTILINE)).body
+    except SyntaxError:
+        return False
+    return all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements)
+
+
 def plain(html):
     return unescape(re.sub(r"<[^>]*>", "", html))
 
@@ -143,7 +153,10 @@ class Page:
             return
         if code and found.get("echo") != "false":
             kind = "code exported" if "export" in found else "code"
-            self.body.append(f'<pre class="{kind}">{colour(code, "python")}</pre>')
+            block = f'<pre class="{kind}">{colour(code, "python")}</pre>'
+            if only_imports(code):
+                block = f"<details><summary>Imports</summary>{block}</details>"
+            self.body.append(block)
         before = None
         for output in cell.outputs:
             data = output.get("data", {"text/plain": output.get("text", "")})
@@ -291,7 +304,8 @@ def sidebar(pages, current):
             floor = this
             parts.append(f"<h6>{floor}</h6>" if floor else "")
         mark = ' aria-current="page"' if page is current else ""
-        parts.append(f'<a href="{page.url}"{mark}>{page.title}</a>')
+        number = f"<b>{page.name[:2]}</b> " if page.name[:2].isdigit() else ""
+        parts.append(f'<a href="{page.url}"{mark}>{number}{page.title}</a>')
     return "\n".join(parts)
 
 
