@@ -39,7 +39,8 @@ setup(
     packages=["hdp_nb", "hdp_nb.data"],
     # data/ stands at the top of the repository and travels inside the package.
     package_dir={"hdp_nb": "hdp_nb", "hdp_nb.data": "data"},
-    package_data={"hdp_nb.data": ["*.npz", "*.md"]},
+    # py.typed tells type checkers that the annotations are meant for them.
+    package_data={"hdp_nb": ["py.typed"], "hdp_nb.data": ["*.npz", "*.md"]},
     entry_points={
         "console_scripts": ["hdp_nb = hdp_nb.cli:main"],
         "nbdev": ["hdp_nb = hdp_nb._modidx:d"],

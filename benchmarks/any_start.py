@@ -29,14 +29,16 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
     "One chain: its marks, and the score of the average."
     import numpy as np
 
-    from hdp_nb.hdp_split_merge import HDPSplitMerge
-    from hdp_nb.topic_models import _SAMPLERS
+    from hdp_nb import topic_models
+    from hdp_nb.split_merge import HDPSplitMerge
     from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
 
     observed, heldout = test.split_tokens(0.5, np.random.default_rng(0))
 
     def make(corpus):
-        made = topic_models.SAMPLERS[sampler](corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start)
+        made = topic_models.SAMPLERS[sampler](
+            *((1,) if sampler == "parallel" else ()), corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start
+        )
         return HDPSplitMerge(made, moves, until) if moves else made
 
     def predict(model, state):

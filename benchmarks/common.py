@@ -19,7 +19,9 @@ RESULTS = HERE / "results"
 
 
 def in_environment(args):
-    "Where this is not yet the Python of benchmarks/.env (made and filled if need be), run the same command by that one, and exit."
+    """Where this is not yet the Python of benchmarks/.env (made and filled if need be), run the
+    same command by that one, and exit.
+    """
     if args.here:
         return
     python = HERE / ".env" / ("Scripts" if os.name == "nt" else "bin") / "python"
@@ -71,7 +73,9 @@ def short(name):
 
 
 def tomotopy_step(model, corpus):
-    "Gives a model of tomotopy the documents; returns what sweeps once, and says how many tokens that were."
+    """Gives a model of tomotopy the documents; returns what sweeps once, and says how many tokens
+    that were.
+    """
     for j in range(corpus.n_docs):
         model.add_doc([str(v) for v in corpus[j]])
 
@@ -121,7 +125,10 @@ def peak_memory():
 
 
 def forget_peak():
-    "Give back what is free, and begin anew with the peak. Only Linux can; elsewhere the peak is that of the whole process."
+    """Give back what is free, and begin anew with the peak.
+
+    Only Linux can; elsewhere the peak is that of the whole process.
+    """
     try:
         ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")

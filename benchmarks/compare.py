@@ -1,4 +1,5 @@
-"""This package beside its peers: everything the page `nbs/96_benchmarks.ipynb` shows, by one command.
+"""This package beside its peers: everything the page `nbs/96_benchmarks.ipynb` shows, by one
+command.
 
     python benchmarks/compare.py [--corpus NAME ...] [--only PART ...] [--models NAME ...]
     [--seconds 30]
@@ -243,7 +244,9 @@ CONTESTANTS = {
 
 
 class Fixed:
-    "Topics and weights from anywhere, for `hdp_nb.evaluate.document_completion`; then `n_topics` of them hold 99% of the documents."
+    """Topics and weights from anywhere, for `hdp_nb.evaluate.document_completion`; then
+    `n_topics` of them hold 99% of the documents.
+    """
 
     def __init__(self, phi, weight, n_sweeps=60, burn_in=20):
         import numpy as np
@@ -442,7 +445,7 @@ SCRIPTS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--corpus", nargs="+", default=["sotu", "kjv", "bars"])
     parser.add_argument(
         "--only",

@@ -1,4 +1,5 @@
-"""How fast documents pass through a variational E-step, on one core: this package, scikit-learn's LDA, and gensim's if it is installed.
+"""How fast documents pass through a variational E-step, on one core: this package, scikit-learn's
+LDA, and gensim's if it is installed.
 
     python benchmarks/e_step_speed.py [--quick]
 
@@ -124,7 +125,7 @@ def measure(runners, n):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer documents, one repetition")
     quick = parser.parse_args().quick
     every, n = load_corpus("sotu"), 1 if quick else 5
@@ -149,10 +150,10 @@ def main():
             ]
             times = measure(runners, n)
             for runner, t in zip(runners, times):
+                rule = FIXED if fixed else "own rule"
+                speeds = f"{corpus.n_docs / t:,.0f} | {corpus.n_tokens / t:,.0f}"
                 print(
-                    f"| {K} | {FIXED if fixed else 'own rule'} | {runner.name} |"
-                    f" {corpus.n_docs / t:,.0f} | {corpus.n_tokens / t:,.0f} | {t / times[0]:.1f} |",
-                    flush=True,
+                    f"| {K} | {rule} | {runner.name} | {speeds} | {t / times[0]:.1f} |", flush=True
                 )
     ours = Ours(corpus, lam, True)
     wall = {}

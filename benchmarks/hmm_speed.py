@@ -1,4 +1,5 @@
-"""How many steps per second the HDP-HMM's samplers and EM make, on one core; hmmlearn's EM and pyhsmm's weak limit beside ours where they can be had.
+"""How many steps per second the HDP-HMM's samplers and EM make, on one core; hmmlearn's EM and
+pyhsmm's weak limit beside ours where they can be had.
 
     python benchmarks/hmm_speed.py [--quick] [--pyhsmm PYTHON]
 
@@ -67,7 +68,9 @@ def sweeps(method, z, x, n):
 
 
 def em(x, n, K=30):
-    "Millions of steps per second of an EM iteration, ours and hmmlearn's in turns; and by how much the new transition matrices differ at most."
+    """Millions of steps per second of an EM iteration, ours and hmmlearn's in turns; and by how
+    much the new transition matrices differ at most.
+    """
     import numpy as np
     from hmmlearn.hmm import CategoricalHMM
 
@@ -103,7 +106,8 @@ scipy.misc.logsumexp = scipy.special.logsumexp          # it moved
 import pyhsmm
 z, x = np.load(sys.argv[1])
 states = [pyhsmm.distributions.Categorical(alpha_0=2.7, K=27) for _ in range(100)]
-model = pyhsmm.models.WeakLimitHDPHMM(alpha_a_0=1., alpha_b_0=1., gamma_a_0=1., gamma_b_0=1., init_state_concentration=1., obs_distns=states)
+model = pyhsmm.models.WeakLimitHDPHMM(alpha_a_0=1., alpha_b_0=1., gamma_a_0=1., gamma_b_0=1.,
+                                      init_state_concentration=1., obs_distns=states)
 model.add_data(x, stateseq=z.astype(np.int32))
 seconds = []
 for _ in range(int(sys.argv[2]) + 1):
@@ -115,7 +119,9 @@ print(len(x)/np.median(seconds[1:])/1e6)
 
 
 def pyhsmm(python, z, x, n):
-    "Millions of steps per second of pyhsmm's weak limit of 100 states, measured by the interpreter that has it."
+    """Millions of steps per second of pyhsmm's weak limit of 100 states, measured by the
+    interpreter that has it.
+    """
     import numpy as np
 
     with tempfile.TemporaryDirectory() as folder:
@@ -130,7 +136,7 @@ def pyhsmm(python, z, x, n):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer steps and sweeps")
     parser.add_argument("--pyhsmm", metavar="PYTHON", help="an interpreter that has pyhsmm")
     here(parser)

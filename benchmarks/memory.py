@@ -1,4 +1,5 @@
-"""How much memory a fit takes over Python and the data, on data of the size of the Associated Press corpus.
+"""How much memory a fit takes over Python and the data, on data of the size of the Associated
+Press corpus.
 
     python benchmarks/memory.py [--sweeps 300] [--corpus NAME]
 
@@ -82,7 +83,7 @@ def run(sampler, corpus_name, sweeps):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--sweeps", type=int, default=300)
     parser.add_argument("--corpus", help="instead of the synthetic one")
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=SAMPLERS)

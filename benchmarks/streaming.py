@@ -1,4 +1,5 @@
-"""Fifty million tokens from disk: seconds per sweep, memory, held-out score and topics found, by the parallel sampler and by online inference.
+"""Fifty million tokens from disk: seconds per sweep, memory, held-out score and topics found, by
+the parallel sampler and by online inference.
 
     python benchmarks/streaming.py FOLDER [--model parallel|online] [--tokens 50e6] [--iter 40]
     [--jobs 1]
@@ -38,7 +39,10 @@ K, V, ALPHA, GAMMA, ETA, LENGTH, DOCS = 100, 20_000, 2.0, 25.0, 0.05, 200, 5000
 
 @njit
 def draw_documents(rng, lengths, beta, below, x):
-    "Documents: proportions from Dir(alpha beta), then topics and words. `below` (K, V) are cumulative probabilities of words."
+    """Documents: proportions from Dir(alpha beta), then topics and words.
+
+    `below` (K, V) are cumulative probabilities of words.
+    """
     pi, i = np.empty(beta.size), 0
     for n in lengths:
         total = 0.0
@@ -101,7 +105,7 @@ def score(model, state, test):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", choices=["parallel", "online"], default="parallel")
     parser.add_argument("--tokens", type=float, default=50e6)

@@ -1,4 +1,5 @@
-"""What levels cost: seconds of a Gibbs sweep over the State of the Union addresses, with more and more nodes between the corpus and its passages.
+"""What levels cost: seconds of a Gibbs sweep over the State of the Union addresses, with more and
+more nodes between the corpus and its passages.
 
     python benchmarks/tree_speed.py [--quick]
 
@@ -37,7 +38,7 @@ def samplers(corpus):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer sweeps")
     burn_in, n = (5, 5) if parser.parse_args().quick else (40, 41)
     names, kinds = zip(*samplers(load_corpus("sotu")))

@@ -1,4 +1,5 @@
-"""What worker processes cost and bring: a sweep over a corpus in shards by one thread, by two, by one worker process and by two.
+"""What worker processes cost and bring: a sweep over a corpus in shards by one thread, by two, by
+one worker process and by two.
 
     python benchmarks/workers.py [--workers 1 2] [--shards 2 6] [--topics 100] [--sweeps 7]
 
@@ -97,7 +98,7 @@ def measure(corpus, counts, eta, folder, n, client=None, threads=1):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument(
         "--shards",

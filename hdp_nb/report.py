@@ -11,49 +11,58 @@ import csv
 import html
 import json
 from pathlib import Path
+from typing import Any
 
-from .checks import plural
-from .results import describe_held_out, describe_sweeps, read_json, tail_of_topics, TINY_SHARE
+import hdp_nb
+from .results import TINY_SHARE, describe_held_out, describe_sweeps, read_json, tail_of_topics
 
 # %% ../nbs/55_report.ipynb #89cc6df7
 _CSS = """
-:root { color-scheme: light dark; --ink: #1f2328; --soft: #5c6570; --line: #d8dde3; --page: #fff; --card: #f5f7f9; --blue: #0072b2 }
+:root { color-scheme: light dark; --ink: #1f2328; --soft: #5c6570; --line: #d8dde3; --page: #fff;
+        --card: #f5f7f9; --blue: #0072b2 }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e2e6ea; --soft: #9aa5b1; --line: #363d45; --page: #14171a; --card: #1e2328; --blue: #56b4e9 }
+  :root { --ink: #e2e6ea; --soft: #9aa5b1; --line: #363d45; --page: #14171a; --card: #1e2328;
+          --blue: #56b4e9 }
   img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: lighten } }
-body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--page); color: var(--ink);
-       font: 16px/1.5 system-ui, sans-serif }
-h1 { margin: 0; font-size: 1.9rem; line-height: 1.2 } h2 { margin: 2.6rem 0 .6rem; font-size: 1.25rem } p { margin: .4rem 0 }
-.soft, figcaption, th { color: var(--soft) } .note { border-left: 4px solid #e69f00; padding-left: .8rem }
+body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--page);
+       color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
+h1 { margin: 0; font-size: 1.9rem; line-height: 1.2 }
+h2 { margin: 2.6rem 0 .6rem; font-size: 1.25rem } p { margin: .4rem 0 }
+.soft, figcaption, th { color: var(--soft) }
+.note { border-left: 4px solid #e69f00; padding-left: .8rem }
 .cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.4rem 0 }
 .cards div { flex: 1 1 9rem; padding: .8rem 1rem; border-radius: .5rem; background: var(--card) }
 .cards b { display: block; font-size: 1.6rem; line-height: 1.3 }
-figure { margin: 0 } img { max-width: 100%; height: auto } .said { display: block } figcaption { font-size: .9rem }
-table { width: 100%; border-collapse: collapse; font-size: .95rem } th { text-align: left; font-weight: normal }
-td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: baseline }
+figure { margin: 0 } img { max-width: 100%; height: auto }
+.said { display: block } figcaption { font-size: .9rem }
+table { width: 100%; border-collapse: collapse; font-size: .95rem }
+th { text-align: left; font-weight: normal }
+td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line);
+         vertical-align: baseline }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.bar { display: block; height: .5rem; min-width: 1px; border-radius: .15rem; background: var(--blue) } .bars { width: 16% }
-code, .said { overflow-wrap: anywhere }
-details { border-bottom: 1px solid var(--line); padding: .3rem 0 } summary { cursor: pointer; padding: .2rem 0 } details p { margin: .6rem 0 .6rem 1.2rem }
-@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } .cards div { flex-basis: 6.5rem } .bars { display: none }
-  td, th { padding-right: .5rem } figure { overflow-x: auto } img { max-width: none; width: 42rem } figcaption { position: sticky; left: 0 } }
+.bar { display: block; height: .5rem; min-width: 1px; border-radius: .15rem;
+       background: var(--blue) }
+.bars { width: 16% } code, .said { overflow-wrap: anywhere }
+details { border-bottom: 1px solid var(--line); padding: .3rem 0 }
+summary { cursor: pointer; padding: .2rem 0 } details p { margin: .6rem 0 .6rem 1.2rem }
+@media (max-width: 40rem) {
+  body { padding: 1.2rem .9rem 3rem } .cards div { flex-basis: 6.5rem } .bars { display: none }
+  td, th { padding-right: .5rem } figure { overflow-x: auto }
+  img { max-width: none; width: 42rem } figcaption { position: sticky; left: 0 } }
 """
 
 
-def _table(head, rows):
-    "An HTML table; cells are HTML, those of numbers (pairs) stand on the right."
+def _table(head: list | None, rows: list) -> str:
+    "An HTML table; a cell is HTML, or a pair of it and a CSS class such as 'number'."
     cell = lambda c, tag: (
         f"<{tag} class='{c[1]}'>{c[0]}</{tag}>" if isinstance(c, tuple) else f"<{tag}>{c}</{tag}>"
     )
     line = lambda cells, tag: "<tr>" + "".join(cell(c, tag) for c in cells) + "</tr>"
-    return (
-        "<table>\n"
-        + "\n".join([*([line(head, "th")] if head else []), *(line(row, "td") for row in rows)])
-        + "\n</table>"
-    )
+    lines = [*([line(head, "th")] if head else []), *(line(row, "td") for row in rows)]
+    return "<table>\n" + "\n".join(lines) + "\n</table>"
 
 
-def _topic_table(topics):
+def _topic_table(topics: list[dict]) -> str:
     "The topics as a table, with a bar for the share of each."
     top = max(topic["share"] for topic in topics)
     rows = [
@@ -67,64 +76,55 @@ def _topic_table(topics):
         if topic["share"] >= TINY_SHARE
     ]
     tail = tail_of_topics(topics)
-    return _table(
-        [("topic", "number"), ("share", "number"), ("", "bars"), "most probable words"], rows
-    ) + (f"<p class='soft'>{tail}</p>" if tail else "")
+    head = [("topic", "number"), ("share", "number"), ("", "bars"), "most probable words"]
+    return _table(head, rows) + (f"<p class='soft'>{tail}</p>" if tail else "")
 
 # %% ../nbs/55_report.ipynb #95248fd6
-def _node_table(folder, topics):
+def _node_table(folder: Path, topics: list[dict]) -> str:
     "The nodes of a tree, as a table; '' if there is none."
     if not (folder / "nodes.csv").is_file():
         return ""
     with open(folder / "nodes.csv", encoding="utf-8", newline="") as file:
         head, *rows = csv.reader(file)
-    n_levels, lines, weights = len(head) - len(topics) - 1, [], {}
+    n_levels, lines = len(head) - len(topics) - 1, []
+    weights: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
-        path, mine = (
-            [label for label in row[:n_levels] if label],
-            list(map(float, row[n_levels + 1 :])),
-        )
-        above = weights[*path[:-1],] if path else [0.0] * len(mine)
-        weights[*path,] = mine
+        path = tuple(label for label in row[:n_levels] if label)
+        mine = list(map(float, row[n_levels + 1 :]))
+        above = weights[path[:-1]] if path else [0.0] * len(mine)
+        weights[path] = mine
         most = sorted(range(len(mine)), key=lambda k: above[k] - mine[k])[:3]
+        words = [" ".join(topics[k]["words"][:3]) for k in most if mine[k] > above[k]]
+        name = html.escape(path[-1] if path else "corpus")
         lines.append(
             [
-                (
-                    "<span style='padding-left:"
-                    f" {len(path)}em'>{html.escape(path[-1] if path else 'corpus')}</span>"
-                ),
+                f"<span style='padding-left: {len(path)}em'>{name}</span>",
                 (f"{float(row[n_levels]):.3g}", "number"),
-                html.escape(
-                    "; ".join(" ".join(topics[k]["words"][:3]) for k in most if mine[k] > above[k])
-                ),
+                html.escape("; ".join(words)),
             ]
         )
-    return "<h2>The tree</h2>\n" + _table(
-        ["node", ("concentration", "number"), "topics that it has more of than the node above it"],
-        lines,
-    )
+    columns = [
+        "node",
+        ("concentration", "number"),
+        "topics that it has more of than the node above it",
+    ]
+    return "<h2>The tree</h2>\n" + _table(columns, lines)
 
 # %% ../nbs/55_report.ipynb #7c2e0cab
-def _document_list(folder, topics):
-    "The typical documents, topic by topic, folded away but for the first; '' where an older run wrote none."
+def _document_list(folder: Path, topics: list[dict]) -> str:
+    "The typical documents, topic by topic, folded away but for the first; '' if there are none."
     if not (folder / "documents.json").is_file():
         return ""
-    lists = {}
+    lists: dict[int, list[str]] = {}
     for found in read_json(folder, "documents.json"):
-        name = ", ".join(
-            [
-                f"document {found['document']}",
-                *(f"{level} {label}" for level, label in found["labels"].items() if label),
-            ]
-        )
-        said = (
-            found["text"] + ("..." if len(found["text"]) == 400 else "")
-            if found["text"]
-            else " ".join(found["words"])
-        )
+        labels = [f"{level} {label}" for level, label in found["labels"].items() if label]
+        name = ", ".join([f"document {found['document']}", *labels])
+        text = found["text"] or " ".join(found["words"])
+        if found["text"] and len(found["text"]) == 400:
+            text += "..."
         lists.setdefault(found["topic"], []).append(
-            f"<p><b>{found['share']:.0%}</b> <span class='soft'>{html.escape(name)}</span><span"
-            f" class='said'>{html.escape(said)}</span></p>"
+            f"<p><b>{found['share']:.0%}</b> <span class='soft'>{html.escape(name)}</span>"
+            f"<span class='said'>{html.escape(text)}</span></p>"
         )
     parts = [
         f"<details{' open' * (i == 0)}><summary><b>{k}</b>"
@@ -134,13 +134,13 @@ def _document_list(folder, topics):
         for i, (k, lines) in enumerate(lists.items())
     ]
     return (
-        "<h2>Typical documents</h2>\n<p class='soft'>Where the share of each topic is largest: how"
-        " these documents begin, or, of counts, the words that made them so. Click on a topic to"
-        " open it. Documents are counted from 0.</p>\n" + "\n".join(parts)
+        "<h2>Typical documents</h2>\n<p class='soft'>Those in which the share of each topic is"
+        " largest: how they begin or, for counts, the words that made them typical. Click on a"
+        " topic to open it. Documents are numbered from 0.</p>\n" + "\n".join(parts)
     )
 
 
-def _convergence_table(summary):
+def _convergence_table(summary: dict) -> str:
     "R-hat and effective sample sizes, or what it takes to have them."
     found = summary.get("convergence")
     if not summary["samples"]:
@@ -164,46 +164,39 @@ def _convergence_table(summary):
         ]
         for name, d in found.items()
     ]
-    return (
-        _table(
-            ["", ("mean", "number"), ("sd", "number"), ("ESS", "number"), ("R-hat", "number")], rows
-        )
-        + "<p class='soft'>After burn-in. ESS: how many independent draws would say as much. R-hat"
-        " compares chains (<code>--n-chains</code>): above 1.01 they should run longer.</p>"
+    head = ["", *((name, "number") for name in ("mean", "sd", "ESS", "R-hat"))]
+    return _table(head, rows) + (
+        "<p class='soft'>After burn-in. ESS: how many independent draws would be worth as much."
+        " R-hat compares chains (<code>--n-chains</code>): above 1.01 they should run longer.</p>"
     )
 
 # %% ../nbs/55_report.ipynb #377049fe
-def _cards(summary):
-    "The numbers that matter, large."
-    score = summary["held_out"]
+def _cards(summary: dict) -> str:
+    "The numbers that matter most, in large type."
+    plural = hdp_nb.checks.plural
 
     def card(n, what, more=""):
         number, label = plural(n, what).split(" ", 1)
         return number, label + more
 
-    tiny = summary["topics"] - summary["topics_not_tiny"]
-    cards = [
-        card(
-            summary["topics_not_tiny"], "topic", f", and {plural(tiny, 'tiny one')}" if tiny else ""
-        )
-    ]
+    score, tiny = summary["held_out"], summary["topics"] - summary["topics_not_tiny"]
+    more = f", and {plural(tiny, 'tiny one')}" if tiny else ""
+    cards = [card(summary["topics_not_tiny"], "topic", more)]
     if score:
         cards += [
             (f"{score['perplexity']:,.0f}", "held-out perplexity"),
             (f"{score['unigram_perplexity']:,.0f}", "of the unigram baseline"),
         ]
+    documents = plural(summary["documents"], "document")
     cards += [
-        card(summary["tokens"], "token", f" in {plural(summary['documents'], 'document')} fitted"),
+        card(summary["tokens"], "token", f" in {documents} fitted"),
         card(min(summary["sweeps"]), "sweep"),
     ]
-    return (
-        "<div class='cards'>"
-        + "".join(f"<div><b>{value}</b>{html.escape(label)}</div>" for value, label in cards)
-        + "</div>"
-    )
+    inner = "".join(f"<div><b>{value}</b>{html.escape(label)}</div>" for value, label in cards)
+    return f"<div class='cards'>{inner}</div>"
 
 
-def _figure(folder, name, title, caption):
+def _figure(folder: Path, name: str, title: str, caption: str) -> str:
     "A picture, inside the page; '' if there is none."
     if not (folder / f"{name}.png").is_file():
         return ""
@@ -214,78 +207,94 @@ def _figure(folder, name, title, caption):
     )
 
 # %% ../nbs/55_report.ipynb #693c7786
-def write_report(folder):
-    "Make `folder`/report.html from the other files."
-    summary, topics = (read_json(folder, name) for name in ("summary.json", "topics.json"))
-    name, settings = summary["settings"]["corpus"], summary["settings"]
+def _settings_table(summary: dict) -> str:
+    "The settings of a run, and what the model made of its concentrations."
     rows = [
         (f"<code>{key}</code>", f"<code>{html.escape(json.dumps(value))}</code>")
-        for key, value in settings.items()
+        for key, value in summary["settings"].items()
     ]
-    rows += [
-        (key, f"{summary[key]:.4g}") for key in ("alpha", "gamma") if summary[key] is not None
-    ] + [
-        ("samples kept", summary["samples"]),
-        ("held out", html.escape(describe_held_out(summary))),
-    ]
-    page = f"""<!DOCTYPE html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Topics of {html.escape(Path(name).name)}</title>
-<style>{_CSS}</style>
-<h1>Topics of {html.escape(Path(name).name)}</h1>
-<p class="soft">{html.escape(summary["corpus"])}</p>
-{
-        "<p class='note'>Unfinished: " + describe_sweeps(summary) + ".</p>"
-        if summary["interrupted"]
-        else ""
-    }
-{_cards(summary)}
-{
+    for key in ("alpha", "gamma"):
+        if summary[key] is not None:
+            rows.append((key, f"{summary[key]:.4g}"))
+    rows.append(("samples kept", summary["samples"]))
+    rows.append(("held out", html.escape(describe_held_out(summary))))
+    return _table(None, [list(row) for row in rows])
+
+
+def write_report(folder: Path) -> None:
+    """Make report.html from the other files of a run.
+
+    Parameters
+    ----------
+    folder : Path
+        What `hdp_nb fit` wrote.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing or cut off.
+    """
+    summary, topics = (read_json(folder, name) for name in ("summary.json", "topics.json"))
+    title = f"Topics of {html.escape(Path(summary['settings']['corpus']).name)}"
+    sweeps = describe_sweeps(summary)
+    parts = [
+        "<!DOCTYPE html>",
+        '<html lang="en">',
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{title}</title>",
+        f"<style>{_CSS}</style>",
+        f"<h1>{title}</h1>",
+        f'<p class="soft">{html.escape(summary["corpus"])}</p>',
+        f"<p class='note'>Unfinished: {sweeps}.</p>" if summary["interrupted"] else "",
+        _cards(summary),
         _figure(
             folder,
             "topics",
             "The largest topics",
             "The most probable words of each; beside its number, its share of all tokens.",
-        )
-    }
-{
+        ),
         _figure(
             folder,
             "shares",
             f"Shares of the topics by {html.escape(str(summary['group']))}",
-            "How much of the tokens of each group every one of the largest topics takes.",
-        )
-    }
-<h2>All topics</h2>
-{_topic_table(topics)}
-{_document_list(folder, topics)}
-{_node_table(folder, topics)}
-{
+            "How large a share of the tokens of each group belongs to each of the largest topics.",
+        ),
+        "<h2>All topics</h2>",
+        _topic_table(topics),
+        _document_list(folder, topics),
+        _node_table(folder, topics),
         _figure(
             folder,
             "trace",
             "The run",
             "Number of topics and logarithm of the joint probability, sweep by sweep. "
             "A curve that still climbs at its end asks for more sweeps.",
-        )
-    }
-{_convergence_table(summary)}
-<h2>Settings</h2>
-{_table(None, rows)}
-<p class="soft">A hierarchical Dirichlet process, fitted by {html.escape(summary["program"])}, {
-        describe_sweeps(summary)
-    }.</p>
-</html>
-"""
-    (folder / "report.html").write_text(
-        "\n".join(line for line in page.splitlines() if line) + "\n", encoding="utf-8"
-    )
+        ),
+        _convergence_table(summary),
+        "<h2>Settings</h2>",
+        _settings_table(summary),
+        '<p class="soft">A hierarchical Dirichlet process, fitted by'
+        f" {html.escape(summary['program'])}, {sweeps}.</p>",
+        "</html>",
+    ]
+    lines = [line for part in parts for line in part.splitlines() if line]
+    (folder / "report.html").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def run_report(args):
-    "`hdp_nb report`"
+def run_report(args: Any) -> int:
+    """Run `hdp_nb report`: make the page again and print its name.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        `dir` is the folder that `hdp_nb fit` wrote.
+
+    Returns
+    -------
+    int
+        Exit code 0.
+    """
     write_report(Path(args.dir))
     print(Path(args.dir) / "report.html")
     return 0

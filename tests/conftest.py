@@ -1,4 +1,6 @@
-"""What all tests share: the option --slow, draws of hypothesis that repeat, where tools/ is, and a browser."""
+"""What all tests share: the option --slow, draws of hypothesis that repeat, where tools/ is, and
+a browser.
+"""
 
 import os
 import re

@@ -5,7 +5,9 @@ from pathlib import Path
 
 
 def blocks(section=None):
-    "The blocks of Python in CONTRIBUTING.md, in order; of the section whose heading ends with `section`, if given."
+    """The blocks of Python in CONTRIBUTING.md, in order; of the section whose heading ends with
+    `section`, if given.
+    """
     text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
     if section is not None:
         text = next(

@@ -12,7 +12,10 @@ from hdp_nb import load_model
 
 
 def check_quick_start(title, folder, monkeypatch):
-    """Run the section `title` of the notebook in `folder`: it must print what is stored. What it fits must survive pickle, a file and clone."""
+    """Run the section `title` of the notebook in `folder`: it must print what is stored.
+
+    What it fits must survive pickle, a file and clone.
+    """
     cells = read(ROOT / "nbs" / "57_quickstart.ipynb").cells
     first = next(
         i
@@ -48,7 +51,9 @@ def check_quick_start(title, folder, monkeypatch):
 
 
 def plain(model):
-    """The model with lists for the tuples among its parameters and its samples: a file knows lists only."""
+    """The model with lists for the tuples among its parameters and its samples: a file knows
+    lists only.
+    """
     new = clone(model)
     vars(new).update(
         {

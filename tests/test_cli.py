@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hdp_nb
-from hdp_nb import cli
+from hdp_nb import cli, results
 from hdp_nb.corpus import Corpus
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
@@ -188,7 +188,7 @@ def test_nothing_held_out(run):
     for size in ("0", "0.001"):  # none, and so few that there is nothing to predict
         code, out, _ = run(*FIT, "--quiet", "--overwrite", "--test-size", size)
         why = (
-            "as --test-size 0 says"
+            "as requested by --test-size 0"
             if size == "0"
             else "0.001 of 60 documents leaves no word to predict"
         )
@@ -282,7 +282,8 @@ def test_levels_make_a_tree(run):
     )
     early, root = model.node_weights_[model.node("early")], model.node_weights_[0]
     assert (
-        f"early{model.concentrations_[1]:.3g}{' '.join(model.top_words(3)[np.argmax(early - root)])}"
+        f"early{model.concentrations_[1]:.3g}"
+        + " ".join(model.top_words(3)[np.argmax(early - root)])
         in page.text
     )
 
@@ -358,7 +359,7 @@ def test_overwrite_removes_nothing_that_is_not_its_own(run, monkeypatch):
         "",
     ):
         Path("run/summary.json").write_text(summary)
-        refused(f"run{os.sep}summary.json: not a whole file of hdp_nb")
+        refused(f"run{os.sep}summary.json: not a complete file of hdp_nb")
     for path in Path("run").iterdir():
         path.unlink()
     assert run(*FIT, "--quiet")[0] == 0
@@ -395,7 +396,7 @@ def test_overwrite_removes_nothing_that_is_not_its_own(run, monkeypatch):
         assert run(*FIT, "--quiet", "--overwrite", "--seed", 2)[0] == 0
     assert (
         sorted(os.listdir()) == ["run", "small.npz", "thesis.txt"]
-        and set(contents("run")) <= cli._RESULTS
+        and set(contents("run")) <= results.RESULTS
     )
 
 
@@ -411,7 +412,7 @@ def test_a_link_stays_a_link(run):
             )
             assert (
                 Path(link).is_symlink()
-                and set(contents(target)) <= cli._RESULTS
+                and set(contents(target)) <= results.RESULTS
                 and sorted(os.listdir()) == ["dangling", "disk", "link", "small.npz"]
             )
             assert json.loads(Path(target, "summary.json").read_text())["settings"]["seed"] == seed
@@ -427,7 +428,7 @@ def test_no_results_of_an_interrupted_run_stay(run):
     Path("run.part/model.npz.0123abcd.tmp").write_text("half of it")
     Path("run.part/chain-0123456789ab.json").write_text("{")  # killed before its first checkpoint
     assert run(*FIT, "--quiet")[0] == 0
-    assert "nodes.csv" not in contents("run") and set(contents("run")) <= cli._RESULTS
+    assert "nodes.csv" not in contents("run") and set(contents("run")) <= results.RESULTS
 
 
 def test_dollars_are_no_formulas(run):
@@ -450,7 +451,7 @@ def test_dollars_are_no_formulas(run):
         )
 
 
-def test_a_run_that_fails_late_leaves_the_old_results_and_goes_on(run, monkeypatch):
+def test_a_run_that_fails_late_leaves_the_old_results_and_continues(run, monkeypatch):
     assert run(*FIT, "--quiet")[0] == 0
     before = contents("run")
 
@@ -458,7 +459,7 @@ def test_a_run_that_fails_late_leaves_the_old_results_and_goes_on(run, monkeypat
         raise OSError(28, "No space left on device", "run.part/topics.png")
 
     with monkeypatch.context() as patch:
-        patch.setattr(cli, "_write_pictures", full)
+        patch.setattr(cli, "write_pictures", full)
         assert run(*FIT, "--quiet", "--overwrite", "--seed", 5) == (
             2,
             "",
@@ -531,9 +532,8 @@ def test_another_run_does_not_touch_a_checkpoint(run, break_off):
         assert (
             says is None
             or err
-            == f"hdp_nb: error: run.part holds an unfinished run with {says}: give "
-            "the same again to go "
-            "on with it, --overwrite to give it up, or another --out\n"
+            == f"hdp_nb: error: run.part holds an unfinished run with {says}: give the same "
+            "arguments again to continue it, --overwrite to discard it, or another --out\n"
         )
     for other in (
         small[1:],
@@ -555,10 +555,10 @@ def test_another_run_does_not_touch_a_checkpoint(run, break_off):
     code, out, err = run(*FIT, "--overwrite")
     assert (
         code == 0
-        and "Giving up an unfinished run with --eta 0.2 (now 0.1)\n" in err
+        and "Discarding an unfinished run with --eta 0.2 (now 0.1)\n" in err
         and sorted(os.listdir()) == ["run", "small.npz"]
     )
-    assert set(contents("run")) <= cli._RESULTS
+    assert set(contents("run")) <= results.RESULTS
 
 
 @pytest.mark.parametrize("more", [[], ["--burn-in", 6], ["--n-chains", 2, "--levels", "age"]])
@@ -587,14 +587,14 @@ def test_a_run_cannot_be_cut_short_or_thinned_otherwise(run, break_off):
     ]:
         code, out, err = run(*FIT, "--quiet", *more)
         assert (code, out, err.count("\n")) == (2, "", 1), err
-        assert says in err and "--overwrite begins anew, another --out leaves it as it is" in err
+        assert says in err and "--overwrite starts again, another --out leaves it as it is" in err
         assert contents() == before
     assert run(*FIT, "--quiet", "--n-iter", 14, "--burn-in", 6)[0] == 0
     break_off(*FIT, "--quiet", "--overwrite")
     assert run(*FIT, "--quiet", "--n-iter", 8, "--overwrite")[0] == 0
     assert (
         json.loads(Path("run/summary.json").read_text())["sweeps"] == [8]
-        and set(contents("run")) <= cli._RESULTS
+        and set(contents("run")) <= results.RESULTS
     )
 
 
@@ -611,7 +611,7 @@ def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
         settings.unlink()
         args = cli._parser().parse_args([*FIT, "--n-iter", str(n_iter)])
         args.sampler = "crf"
-        key = cli._key([hdp_nb.__version__, cli._settings(args)], small_corpus())
+        key = results.digest_run([hdp_nb.__version__, cli._settings(args)], small_corpus())
         checkpoint.rename(f"run.part/chain-{key}-0.npz")
 
     for n_iter in (24, 12):  # as begun, and taken further
@@ -656,13 +656,13 @@ def test_tiny_topics_share_a_line(capsys):
         {"topic": k, "share": share, "words": [f"w{k}"]}
         for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])
     ]
-    cli.print_topics(topics)
+    results.print_topics(topics)
     assert capsys.readouterr().out.splitlines() == [
         "   0  99.8%  w0",
         "   1   0.1%  w1",
         "  and 2 with less than 0.1% of the tokens each, 0.1% together",
     ]
-    cli.print_topics(topics[:3])
+    results.print_topics(topics[:3])
     assert capsys.readouterr().out.splitlines()[2:] == ["  and 1 with 0.06% of the tokens"]
 
 
@@ -729,7 +729,7 @@ def test_score_matches_words_by_name(run):
     assert (
         code == 0
         and err
-        == f"Left out are words that the model doesn't know: {unknown.sum():,} of 1,800 tokens\n"
+        == f"Left out, as the model doesn't know their words: {unknown.sum():,} of 1,800 tokens\n"
     )
     assert zebra.splitlines()[1:] == run("score", "run", "fewer.npz")[1].splitlines()[1:]
     assert run("score", "run", "zebra.npz", "--quiet")[2] == ""
@@ -778,7 +778,9 @@ def test_report_is_one_page_that_fetches_nothing(run):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_report_in_a_browser(run, browser, scheme):
-    "Both widths and both schemes: nothing goes wrong, nothing is fetched, nothing is too wide, what is folded opens."
+    """Both widths and both schemes: nothing goes wrong, nothing is fetched, nothing is too wide,
+    what is folded opens.
+    """
     run(*FIT, "--quiet", "--group", "age")
     tab, faults = browser.new_page(color_scheme=scheme), []
     tab.on("console", lambda said: faults.append(said.text))
@@ -1005,7 +1007,7 @@ def test_convergence_is_told_where_there_is_enough(run, monkeypatch):
 
     monkeypatch.setattr(diagnostics, "summary", absent)
     model = HDP.load("run/model.npz")
-    assert cli.convergence_table(model) is None
+    assert results.convergence_table(model) is None
 
 
 def test_help_and_version(run):
@@ -1129,8 +1131,8 @@ def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
     [sweeps] = summary["sweeps"]
     assert summary["interrupted"] and 0 < sweeps < 130
     assert (
-        f"{cli.plural(sweeps, 'sweep')} of 130, interrupted" in out
-        and "in run.part; the same command goes on" in out
+        f"{hdp_nb.checks.plural(sweeps, 'sweep')} of 130, interrupted" in out
+        and "in run.part; the same command continues" in out
     )
     assert len(list(csv.DictReader(open("run.part/trace.csv")))) == sweeps
     assert "Unfinished" in Path("run.part/report.html").read_text()

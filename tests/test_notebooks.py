@@ -1,4 +1,6 @@
-"""Every notebook runs, prints what it says it prints, and is what the package and the README are made from."""
+"""Every notebook runs, prints what it says it prints, and is what the package and the README are
+made from.
+"""
 
 import ast
 import copy
@@ -80,7 +82,9 @@ def test_imports_stand_in_cells_of_their_own(path):
 
 @pytest.fixture(scope="module")
 def made_anew(tmp_path_factory):
-    """A copy of the repository with the notebooks cleaned, and all that is made from them made anew."""
+    """A copy of the repository with the notebooks cleaned, and all that is made from them made
+    anew.
+    """
     copied = tmp_path_factory.mktemp("repository")
     for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py"):
         (copied / name).parent.mkdir(exist_ok=True)

@@ -1,4 +1,6 @@
-"""The package as its users get it: metadata that agrees, a wheel that stands on its own, a light import."""
+"""The package as its users get it: metadata that agrees, a wheel that stands on its own, a light
+import.
+"""
 
 import json
 import os
@@ -146,7 +148,9 @@ def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """hdp_nb from its wheel, which is built from its source archive, in a folder far from the repository."""
+    """hdp_nb from its wheel, which is built from its source archive, in a folder far from the
+    repository.
+    """
     where = tmp_path_factory.mktemp("wheel")
     listed = run(
         "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT
@@ -181,7 +185,7 @@ def installed(tmp_path_factory):
 
 def test_wheel_works_outside_the_repository(installed, settings):
     code = (
-        "import hdp_nb; from hdp_nb.corpus import load_corpus; "
+        "import hdp_nb; from hdp_nb.readers import load_corpus; "
         "print(hdp_nb.__file__, hdp_nb.__version__, *[load_corpus(name).n_docs > 0 for name in "
         "('sotu', 'kjv', 'alice', 'jargon')], sep='\\n')"
     )
@@ -189,6 +193,7 @@ def test_wheel_works_outside_the_repository(installed, settings):
     file, version, *loaded = run(sys.executable, "-c", code, cwd=installed, env=env).split()
     assert Path(file).is_relative_to(installed / "site") and version == settings["version"]
     assert loaded == ["True"] * 4
+    assert (installed / "site" / "hdp_nb" / "py.typed").is_file()
 
 
 def test_wheel_brings_the_command_and_nothing_else(installed):
@@ -198,7 +203,7 @@ def test_wheel_brings_the_command_and_nothing_else(installed):
 
 
 def test_public_names_are_at_the_top():
-    assert hdp_nb.HDP is hdp_nb.estimators.HDP and hdp_nb.load_corpus is hdp_nb.corpus.load_corpus
+    assert hdp_nb.HDP is hdp_nb.estimators.HDP and hdp_nb.load_corpus is hdp_nb.readers.load_corpus
     assert all(callable(getattr(hdp_nb, name)) for name in hdp_nb.__all__) and {
         *hdp_nb.__all__
     } <= {*dir(hdp_nb)}

@@ -52,9 +52,9 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
 def test_notebooks_come_in_reading_order():
     names = [path.stem for path in notebooks()]
     assert names[0] == "index" and names[1:] == sorted(names[1:])
-    assert [path.stem for path in notebooks(["00"])] == ["02_corpus"]
+    assert [path.stem for path in notebooks(["00"])] == ["00_checks"]
     with pytest.raises(
-        SystemExit, match="no notebook begins with 'nope'; there are index, 02_corpus"
+        SystemExit, match="no notebook begins with 'nope'; there are index, 00_checks"
     ):
         notebooks(["nope"])
 
@@ -78,7 +78,10 @@ def test_run_says_what_it_can_do(arguments, code, says, tmp_path):
 
 
 def test_worked_examples_in_contributing():
-    """Each block of Python goes on from the one before; their assertions are the test. They need no private name."""
+    """Each block of Python goes on from the one before; their assertions are the test.
+
+    They need no private name.
+    """
     code = blocks()
     assert len(code) == 4 and not re.search(r"import.*\b_[a-z]", "".join(code))
     run(code)

@@ -34,7 +34,9 @@ def read(path):
 
 
 def directives(cell):
-    """nbdev's `#| name: value` lines at the head of a code cell, as a dict, and the code under them."""
+    """nbdev's `#| name: value` lines at the head of a code cell, as a dict, and the code under
+    them.
+    """
     lines, found = cell.source.splitlines(), {}
     while lines and (match := re.match(r"#\|\s*([\w-]+)\s*:?\s*(.*)", lines[0])):
         found[match[1]] = match[2].strip().strip('"')
@@ -87,8 +89,27 @@ def nbdev(command, *arguments, root=ROOT):
     )
 
 
+def ruff(*arguments, root=ROOT):
+    """Call ruff on notebooks and scripts; whether it has nothing left to say."""
+    return subprocess.call([sys.executable, "-m", "ruff", *arguments, "."], cwd=root) == 0
+
+
+def clean(root=ROOT):
+    """Format notebooks and scripts, strip from notebooks what does not belong in git.
+
+    Whether no mistake is left that ruff cannot mend.
+    """
+    good = ruff("check", "--fix", "--quiet", root=root)
+    good = ruff("format", "--quiet", root=root) and good
+    nbdev("nbdev-clean", root=root)
+    return good
+
+
 def readme(root=ROOT):
-    """index.ipynb as Markdown, and its pictures: {path: bytes}.  (nbdev-readme would need Quarto.)"""
+    """index.ipynb as Markdown, and its pictures: {path: bytes}.
+
+    (nbdev-readme would need Quarto.)
+    """
     parts, files = (
         ["<!-- Made from nbs/index.ipynb by `python tools/run.py export`: edit that. -->"],
         {},
@@ -145,18 +166,21 @@ def hooks():
         subprocess.run(["git", "config", name, value], cwd=ROOT, check=True)
 
 
+SCRIPTS = ("tests/**/*.py", "tools/**/*.py", "benchmarks/*.py", "setup.py")
+
+
 def before_commit():
-    """For the hook: clean and export; stop the commit if that changed a file."""
+    """For the hook: clean and export; stop the commit if that changed a file or found a mistake."""
 
     def state():
         return {
             path: path.read_bytes()
-            for pattern in ("nbs/*.ipynb", "nbs/images/*", "hdp_nb/*.py", "README.md")
+            for pattern in ("nbs/*.ipynb", "nbs/images/*", "hdp_nb/*.py", "README.md", *SCRIPTS)
             for path in ROOT.glob(pattern)
         }
 
     before = state()
-    nbdev("nbdev-clean")
+    good = clean()
     export()
     after = state()
     changed = [
@@ -164,9 +188,11 @@ def before_commit():
     ]
     if changed:
         sys.exit(
-            f"Cleaned or exported anew: {', '.join(changed)}. Look, `git add` them, and commit"
-            " again."
+            f"Formatted, cleaned or exported: {', '.join(changed)}. Look, `git add` them, and"
+            " commit again."
         )
+    if not good:
+        sys.exit("Mend what ruff says, and commit again.")
 
 
 def main():
@@ -180,7 +206,7 @@ def main():
     if args.task == "notebooks":
         run(notebooks(args.names), args.slow)
     elif args.task == "clean":
-        nbdev("nbdev-clean")
+        sys.exit(not clean())
     else:
         {"export": export, "hooks": hooks, "before-commit": before_commit}[args.task]()
 

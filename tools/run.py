@@ -1,16 +1,16 @@
 """Everything one does with a clone of hdp_nb, in one place; needs nothing but Python with pip.
 
     python tools/run.py demo               fit topics to the State of the Union addresses, into
-    results/sotu
-    python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name,
-    ...)
+                                           results/sotu
+    python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name)
     python tools/run.py site               build the documentation as plain pages, into _site
 
 and for whoever changes a notebook:
 
     python tools/run.py notebooks [--slow] [names]   run notebooks and store what they print
     python tools/run.py export             notebooks -> hdp_nb/*.py, and index.ipynb -> README.md
-    python tools/run.py clean              strip from the notebooks what does not belong into git
+    python tools/run.py clean              format notebooks and scripts, and strip from the
+                                           notebooks what does not belong into git
     python tools/run.py hooks              let git do the last two before every commit
 
 Packages go into .venv/ beside this folder, in exactly the versions that are tested; the second
@@ -70,15 +70,15 @@ def make_environment():
             " python3-venv)."
         )
     fail(
-        f"cannot make a virtual environment in {VENV}; is the folder writable, the network there? Else"
-        " install venv (Debian, Ubuntu: apt install python3-venv) or virtualenv (pip install"
+        f"cannot make a virtual environment in {VENV}. If the folder is writable and the network is"
+        " there, install venv (Debian, Ubuntu: apt install python3-venv) or virtualenv (pip install"
         " virtualenv)."
     )
 
 
 def set_up(dev):
     """Install the pinned packages and hdp_nb itself, unless that is done already."""
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036  (older ones read this file, too)
         fail(
             "needs Python 3.11 or newer, but {} is {}.{}.".format(
                 sys.executable, *sys.version_info[:2]
@@ -95,13 +95,14 @@ def set_up(dev):
         return
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
     print(
-        f"Installing the packages that tools/{pins[-1].name} names; the first time takes a minute or two",
+        f"Installing the packages that tools/{pins[-1].name} names; the first time takes a minute"
+        " or two",
         flush=True,
     )
     if subprocess.call(pip + ["-r", str(pins[-1])]):
         fail(
-            f"pip could not install tools/{pins[-1].name} (see above); without a network, or behind a proxy that"
-            " pip does not know (HTTPS_PROXY), it cannot."
+            f"pip could not install tools/{pins[-1].name} (see above); it needs a network, and must"
+            " know the proxy if there is one (HTTPS_PROXY)."
         )
     if subprocess.call(pip + ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]):
         fail("pip could not install hdp_nb itself (see above).")

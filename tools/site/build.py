@@ -6,6 +6,7 @@ The published site is made by nbdev and Quarto from the same notebooks; this one
 and tested anywhere.  KaTeX, which sets the mathematics in the browser, comes along in katex/.
 """
 
+import ast
 import importlib
 import inspect
 import json
@@ -36,13 +37,15 @@ NO_PICTURES = (
     " they show.*\n\n"
 )
 FLOORS = {
-    "i": "",
     "0": "Ground",
-    "1": "Models",
-    "2": "Use",
-    "3": "Scale",
+    "1": "Topics by sampling",
+    "2": "Trees, bounds, clusters",
+    "3": "Sequences",
+    "4": "Estimators",
+    "5": "Use",
+    "6": "Scale",
     "9": "Experiments",
-    "g": "Experiments",
+    "g": "Experiments",  # the gallery
 }
 
 
@@ -91,16 +94,29 @@ markdown = (
 markdown.core.ruler.push("link_pages", link_pages)
 
 
+def only_imports(code):
+    """Whether a cell does nothing but import; such cells are folded away."""
+    try:
+        statements = ast.parse(re.sub(r"^[%!].*", "", code, flags=re.MULTILINE)).body
+    except SyntaxError:
+        return False
+    return all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in statements)
+
+
 def plain(html):
     return unescape(re.sub(r"<[^>]*>", "", html))
 
 
 class Page:
-    """One notebook on its way to HTML: its body, its headings, what the search may find, and its pictures by heading."""
+    """One notebook on its way to HTML: its body, its headings, what the search may find, and its
+    pictures by heading.
+    """
+
+    documented = {}  # where on the site an object of the package is: {its id: (page, anchor)}
 
     def __init__(self, name, cells):
         self.name, self.body, self.headings, self.index, self.pictures = name, [], [], [], {}
-        self.url, self.title, self.module, self.told = f"{name}.html", name, None, {}
+        self.url, self.title, self.module = f"{name}.html", name, None
         for cell in cells:
             if cell.cell_type == "markdown":
                 self.add_markdown(cell.source)
@@ -137,7 +153,10 @@ class Page:
             return
         if code and found.get("echo") != "false":
             kind = "code exported" if "export" in found else "code"
-            self.body.append(f'<pre class="{kind}">{colour(code, "python")}</pre>')
+            block = f'<pre class="{kind}">{colour(code, "python")}</pre>'
+            if only_imports(code):
+                block = f"<details><summary>Imports</summary>{block}</details>"
+            self.body.append(block)
         before = None
         for output in cell.outputs:
             data = output.get("data", {"text/plain": output.get("text", "")})
@@ -161,29 +180,38 @@ class Page:
 
     def add_api(self, module):
         public = [(name, getattr(module, name)) for name in module.__all__]
-        documented = [
+        things = [
             (name, thing) for name, thing in public if callable(thing) and inspect.getdoc(thing)
         ]
-        if not documented:
+        if not things:
             return
         self.body.append(
             f'<div class="api"><h2 id="api">API of <code>{module.__name__}</code></h2>'
         )
         self.add_heading(2, f"API of {module.__name__}", "api")
-        for name, thing in documented:
+        elsewhere = [self.link(thing) for _, thing in things if id(thing) in self.documented]
+        for name, thing in things:
+            if id(thing) in self.documented:
+                continue
             self.add_object(name, thing, 3)
-            same = []  # what an earlier class of the page has, too
+            inherited = []
             for member, value in members(thing) if inspect.isclass(thing) else ():
-                if value in self.told:
-                    same.append(f'<a href="#api.{self.told[value]}">{self.told[value]}</a>')
+                if id(value) in self.documented:
+                    inherited.append(self.link(value))
                 else:
-                    self.told[value] = f"{name}.{member}"
                     self.add_object(f"{name}.{member}", value, 4)
-            if same:
-                self.body.append(f"<p>As told above: {', '.join(same)}.</p>")
+            if inherited:
+                self.body.append(f"<p>Inherited: {', '.join(inherited)}.</p>")
+        if elsewhere:
+            self.body.append(f"<p>Also here: {', '.join(elsewhere)}.</p>")
         self.body.append("</div>")
 
+    def link(self, thing):
+        url, name = self.documented[id(thing)]
+        return f'<a href="{url if url != self.url else ""}#api.{name}">{name}</a>'
+
     def add_object(self, name, thing, level):
+        self.documented[id(thing)] = self.url, name
         thing = getattr(thing, "py_func", thing)
         doc = inspect.getdoc(thing)
         self.add_heading(level, name, f"api.{name}", doc.splitlines()[0])
@@ -194,10 +222,10 @@ class Page:
 
 
 def members(kind):
-    """Public methods and properties of a class that have a docstring, with those of the private classes that it is made of."""
+    """Public methods and properties of a class that have a docstring, inherited ones included."""
     found = {}
     for base in kind.__mro__:
-        if base is kind or base.__name__.startswith("_") and base.__module__.startswith("hdp_nb."):
+        if base.__module__.startswith("hdp_nb."):
             for name, value in vars(base).items():
                 if (
                     not name.startswith("_")
@@ -222,7 +250,9 @@ def signature(name, thing):
 
 
 def docstring(doc):
-    """A NumPy docstring as HTML: under an underlined title come entries, `name : kind`, then indented lines."""
+    """A NumPy docstring as HTML: under an underlined title come entries, `name : kind`, then
+    indented lines.
+    """
     head, *sections = re.split(r"^(\w[\w ]*)\n-{3,}\n", doc, flags=re.MULTILINE)
     parts = [markdown.render(head)]
     for title, text in zip(sections[::2], sections[1::2]):
@@ -245,7 +275,9 @@ def docstring(doc):
 
 
 def gallery(pages):
-    """The page made of gallery.md: there, an image is the n-th picture under a heading of a notebook, `![alt](notebook.ipynb#heading "n")`."""
+    """The page made of gallery.md: there, an image is the n-th picture under a heading of a
+    notebook, `![alt](notebook.ipynb#heading "n")`.
+    """
     pictures = {
         (page.name, anchor): found for page in pages for anchor, found in page.pictures.items()
     }
@@ -272,7 +304,8 @@ def sidebar(pages, current):
             floor = this
             parts.append(f"<h6>{floor}</h6>" if floor else "")
         mark = ' aria-current="page"' if page is current else ""
-        parts.append(f'<a href="{page.url}"{mark}>{page.title}</a>')
+        number = f"<b>{page.name[:2]}</b> " if page.name[:2].isdigit() else ""
+        parts.append(f'<a href="{page.url}"{mark}>{number}{page.title}</a>')
     return "\n".join(parts)
 
 
