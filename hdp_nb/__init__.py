@@ -35,12 +35,12 @@ _HOME = {
 _MODULES = (
     "chain", "checks", "corpus", "diagnostics", "direct", "distributed", "dp", "e_step",
     "emissions", "estimators", "evaluate", "exact", "exchange", "families", "files", "finite_hmm",
-    "franchise", "hmm", "hmm_blocked", "hmm_groups", "hmm_predict", "hmm_sampler", "lda",
-    "likelihood", "mixtures", "model", "nested", "nested_models", "nested_sampler", "nested_words",
-    "online", "online_moves", "parallel", "plates", "plots", "priors", "readers", "report",
-    "results", "sequence_models", "shards", "special", "split_merge", "style", "synthetic",
-    "topic_models", "topics", "tree", "variational", "variational_models", "vector_kernels",
-    "widgets",
+    "franchise", "hdp_split_merge", "hierarchy", "hmm", "hmm_blocked", "hmm_groups", "hmm_predict",
+    "hmm_sampler", "lda", "likelihood", "mixtures", "model", "nested", "nested_models",
+    "nested_sampler", "nested_words", "online", "online_moves", "parallel", "plates", "plots",
+    "priors", "readers", "report", "results", "sequence_models", "shards", "special",
+    "split_merge", "style", "synthetic", "topic_models", "topics", "tree", "variational",
+    "variational_models", "vector_kernels", "widgets",
 )
 
 __all__ = [*_HOME]

@@ -4,13 +4,15 @@
 
 # %% auto #0
 __all__ = ['MAX_INT32', 'as_rng', 'check_number', 'check_positive', 'check_int', 'check_count', 'plural', 'int_array',
-           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix']
+           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab', 'check_groups',
+           'check_vector', 'check_reals', 'check_counts']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
 import numbers
 import operator
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,10 +41,11 @@ def as_rng(
     ValueError
         If `random_state` is none of these.
     """
+    seed: Any = random_state
     if isinstance(random_state, np.random.RandomState):
-        random_state = random_state.randint(0, 2**32, 4, np.uint32)
+        seed = random_state.randint(0, 2**32, 4, np.uint32)
     try:
-        return np.random.default_rng(random_state)
+        return np.random.default_rng(seed)
     except (TypeError, ValueError) as e:
         raise ValueError(
             f"random_state must be None, a non-negative int or a Generator, got {random_state!r}"
@@ -266,16 +269,13 @@ def check_rows(X: Any, takes: str, hint: str = "") -> None:
         or getattr(X, "dtype", None) == np.dtype(object)
         and X.ndim == 1
     ):
-        lengths = {
-            len(row) if isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 else None
-            for row in X
-        }
-        if len(lengths) > 1:
-            got = (
-                "rows beside single values"
-                if None in lengths
-                else f"rows of {min(lengths)} to {max(lengths)} values"
-            )
+        is_row = [isinstance(row, (list, tuple)) or getattr(row, "ndim", 0) == 1 for row in X]
+        lengths = {len(row) for row, yes in zip(X, is_row) if yes}
+        mixed = 0 < sum(is_row) < len(is_row)
+        if mixed or len(lengths) > 1:
+            got = f"rows of {min(lengths)} to {max(lengths)} values"
+            if mixed:
+                got = "rows beside single values"
             raise ValueError(f"X must be {takes}, got {got}{hint}")
 
 
@@ -357,3 +357,174 @@ def check_count_matrix(X: Any) -> "sp.csr_array":
             f"X must hold at most {MAX_INT32:,} tokens, got {X.data.sum(dtype=float):,.0f}"
         )
     return sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
+
+# %% ../nbs/00_checks.ipynb #9a829412
+def check_vocab(vocab: Iterable[str]) -> list[str]:
+    """Check a vocabulary.
+
+    Parameters
+    ----------
+    vocab : list or array of str
+        Distinct words in the order of their ids.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ValueError
+        If it is no list, holds anything but strings, or holds a word twice.
+    """
+    if isinstance(vocab, (str, bytes, Mapping)) or not hasattr(vocab, "__iter__"):
+        raise ValueError(
+            f"vocab must be a list of words in the order of their ids, got {type(vocab).__name__}"
+        )
+    words = vocab.tolist() if isinstance(vocab, np.ndarray) else list(vocab)
+    for word in words:
+        if not isinstance(word, str):
+            raise ValueError(f"vocab must hold strings, got {word!r}")
+    if len(set(words)) < len(words):
+        twice = next(w for w, n in Counter(words).items() if n > 1)
+        raise ValueError(f"vocab must hold each word once, got {twice!r} more than once")
+    return words
+
+# %% ../nbs/00_checks.ipynb #ee6eedb9
+def check_groups(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.ndarray]:
+    """Check the labels of documents, level by level.
+
+    Parameters
+    ----------
+    groups : dict of str to sequence
+        For each level of nesting, one label per document: all strings, or all integers.
+    n_docs : int
+
+    Returns
+    -------
+    dict of str to array, shape (n_docs,)
+        Arrays of str or of int.
+
+    Raises
+    ------
+    ValueError
+        If it is no such dictionary, or a level has another number of labels than `n_docs`.
+    """
+    if not isinstance(groups, Mapping):
+        raise ValueError(
+            "groups must map the name of a level to one label per document, got"
+            f" {type(groups).__name__}"
+        )
+    checked = {}
+    for level, labels in groups.items():
+        if not isinstance(level, str):
+            raise ValueError(f"groups must have strings for level names, got {level!r}")
+        if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+            raise ValueError(
+                f"groups[{level!r}] must hold one label per document, got {type(labels).__name__}"
+            )
+        labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        if len(labels) != n_docs:
+            raise ValueError(
+                f"groups[{level!r}] must hold one label per document: {n_docs} documents, got"
+                f" {len(labels)} labels"
+            )
+        if not (
+            all(isinstance(l, str) for l in labels)
+            or all(isinstance(l, numbers.Integral) for l in labels)
+        ):
+            odd = next((l for l in labels if not isinstance(l, str)), None)
+            raise ValueError(
+                f"groups[{level!r}] must hold strings or integers (not both), got {odd!r}"
+            )
+        checked[level] = np.array(labels, dtype=None if labels else str)
+    return checked
+
+# %% ../nbs/00_checks.ipynb #64068822
+def check_vector(name: str, value: Any, size: int, positive: bool = True) -> np.ndarray:
+    """Check a hyperparameter that is one number for all dimensions, or one for each.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name, for the message.
+    value : float or array of float
+        What the caller passed.
+    size : int
+        Number of dimensions.
+    positive : bool
+        Whether every number must be above 0.
+
+    Returns
+    -------
+    float64 array, shape (size,)
+        A copy.
+
+    Raises
+    ------
+    ValueError
+        If it is neither one number nor `size` of them, or they are not finite, or not positive.
+    """
+    try:
+        out = np.array(np.broadcast_to(np.asarray(value, dtype=float), (size,)))
+    except (ValueError, TypeError):
+        raise ValueError(f"{name} must be a number or {size} numbers, got {value!r}") from None
+    if not np.isfinite(out).all() or (positive and not (out > 0).all()):
+        raise ValueError(
+            f"{name} must be finite{' and positive' if positive else ''}, got {value!r}"
+        )
+    return out
+
+# %% ../nbs/00_checks.ipynb #35516058
+def check_reals(X: Any) -> np.ndarray:
+    """Check data that are real numbers.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or list
+        Observations.
+
+    Returns
+    -------
+    float64 array, shape of `X`
+        Dense.
+
+    Raises
+    ------
+    ValueError
+        If `X` is empty, or holds anything but finite numbers.
+    """
+    try:
+        out = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+    except (ValueError, TypeError):
+        raise ValueError(f"X must be an array of numbers, got {type(X).__name__}") from None
+    if out.ndim == 0 or out.size == 0:
+        raise ValueError(f"X must have at least one row and column, got shape {out.shape}")
+    if not np.isfinite(out).all():
+        raise ValueError("X must be finite, got NaN or infinity")
+    return out
+
+
+def check_counts(X: Any) -> np.ndarray:
+    """Check data that are counts or symbols, 0, 1, 2, ...
+
+    Parameters
+    ----------
+    X : array, sparse matrix or list
+        Observations.
+
+    Returns
+    -------
+    int64 array, shape of `X`
+        Dense.
+
+    Raises
+    ------
+    ValueError
+        If `X` is empty, or holds anything but whole numbers of at least 0.
+    """
+    out = check_reals(X)
+    if out.min() < 0:
+        raise ValueError(f"X must not be negative, got {out.min():g}")
+    if (out != np.floor(out)).any():
+        raise ValueError(f"X must be whole numbers, got {out[out != np.floor(out)][0]:g}")
+    return out.astype(np.int64)

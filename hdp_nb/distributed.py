@@ -20,20 +20,19 @@ from numba import njit
 
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
-from .corpus import Corpus, smallest_ints
+from .corpus import Corpus
 from .direct import DirectState, draw_beta
-from .files import load_npz, save_npz
+from .files import load_npz, save_npz, smallest_ints
 from hdp_nb.parallel import (
     ParallelSampler,
     Plan,
     add_up_words,
     count_words,
-    draw_topics,
     find_topic,
     gamma_table,
     in_turn,
     log_doc_blocks,
-    new_work,
+    sample_topics,
     side_by_side,
     sweep_documents,
 )
@@ -133,9 +132,7 @@ def score_shard(job: Job, i: int) -> float:
 _GLOBAL = ("beta", "K", "alpha", "gamma", "eta")
 
 
-def write_job(
-    path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None
-) -> None:
+def write_job(path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None) -> None:
     """Write a job to a file.
 
     Parameters
@@ -191,16 +188,16 @@ def read_job(path: str) -> Job:
         none,
         *(a[name] for name in _GLOBAL),
     )
-    plan, work = corpus.plan, new_work(corpus.plan, capacity if "topics" in a else 0)
+    plan, work = corpus.plan, new_parallel_workspace(corpus.plan, capacity if "topics" in a else 0)
     if "topics" in a:
         n_vk = np.zeros((corpus.n_words, L), np.int32)
         n_vk.flat[a["at"]] = a["n"]
         in_turn(
-            draw_topics,
+            sample_topics,
             work.log_p.size,
             a["topics"][()],
             L,
-            *gamma_table(float(state.eta)),
+            gamma_table(float(state.eta)),
             n_vk,
             plan,
             work,
@@ -244,7 +241,7 @@ class Phases:
             work.log_p[:] = 0.0
             work.log_p[0] = sum(p for _, p in self.tasks(score_shard, np.uint64(0), 0, state, work))
         elif not (elsewhere and kernel is add_up_words):
-            self.seed = args[0] if kernel is draw_topics else self.seed
+            self.seed = args[0] if kernel is sample_topics else self.seed
             (partial(side_by_side, self.pool, n_threads) if n_threads > 1 else in_turn)(
                 kernel, blocks, *args
             )
@@ -271,9 +268,7 @@ class Phases:
         write_job(path, job, topics)
         return on_client(sampler.client, call, read_job, path, shards)
 
-    def sweep(
-        self, seed: np.uint64, L: int, state: DirectState, plan: Plan, work: Any
-    ) -> None:
+    def sweep(self, seed: np.uint64, L: int, state: DirectState, plan: Plan, work: Any) -> None:
         "Sweep the documents; counts are by the numbers that topics have during the sweep."
         first, counts, self.L = self.sampler.corpus.first, state.n_vk.reshape(-1), L
         results = self.tasks(sweep_shard, seed, L, state, work, topics=(self.seed, state.n_vk))
@@ -421,12 +416,7 @@ class ShardSampler(ParallelSampler):
     """
 
     def __init__(
-        self,
-        corpus: ShardedCorpus,
-        run: str | Path,
-        *args: Any,
-        client: Any = None,
-        **more: Any,
+        self, corpus: ShardedCorpus, run: str | Path, *args: Any, client: Any = None, **more: Any
     ):
         super().__init__(Corpus([0], [0, 1], n_words=corpus.n_words), *args, **more)
         if not isinstance(self.begin, (int, np.integer, TopicCounts)):

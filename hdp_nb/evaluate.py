@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import as_rng, check_int, check_positive
 from .corpus import Corpus, as_corpus
 from .model import Seed
-from .topics import pad_capacity, pick
+from .topics import draw_weighted, pad_capacity
 
 # %% ../nbs/50_evaluate.ipynb #1d72dd52
 def document_completion(
@@ -154,7 +154,7 @@ def _draw_topic(rng, v, n_rk, r, phi_vk, weight, p, partial):
     "Draw a topic for word v of particle r, whose topics n_rk[r] counts (E4)."
     for k in range(p.shape[0]):
         p[k] = (n_rk[r, k] + weight[k]) * phi_vk[v, k]
-    return pick(rng, p, partial)
+    return draw_weighted(rng, p, partial)
 
 
 @njit(nogil=True)

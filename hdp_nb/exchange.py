@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .checks import check_int, plural
-from .corpus import as_corpus, check_vocab
+from .checks import check_int, check_vocab, plural
+from .corpus import as_corpus
 from .files import atomic_write, open_lines, reading
 
 # %% ../nbs/58_exchange.ipynb #6294d25e

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['FIRST_STEP', 'LAST_STEP', 'MISSING_STEP', 'count_moves', 'rising_coefficients', 'sequence_prior', 'exact_states',
-           'HMMPrior', 'HMMState', 'Sequences', 'mark_steps', 'DirectWorkspace', 'new_direct_workspace',
-           'ParentWeights', 'no_parent', 'instantiate_state', 'release_state', 'make_direct', 'make_compact',
-           'ask_oracle', 'resample_rows', 'resample_weights', 'make_direct_sweep', 'make_recount']
+           'HMMPrior', 'HMMState', 'DirectWorkspace', 'new_direct_workspace', 'ParentWeights', 'no_parent',
+           'instantiate_state', 'release_state', 'make_direct', 'make_compact', 'ask_oracle', 'resample_rows',
+           'resample_weights', 'make_direct_sweep', 'make_recount', 'Sequences', 'mark_steps']
 
 # %% ../nbs/31_hmm.ipynb #adea4f1e
 import math
@@ -25,7 +25,7 @@ from .emissions import Emission
 from .exact import ExactPosterior, exact_posterior, log_words
 from .priors import FIXED_PRIOR, ConcentrationPrior, conjugate_part, is_free, resample_from
 from .special import antoniak, sample_dirichlet
-from .topics import pick
+from .topics import draw_weighted
 
 # %% ../nbs/31_hmm.ipynb #770457a0
 def count_moves(z: Sequence[int], lengths: Sequence[int]) -> Counter:
@@ -204,48 +204,6 @@ class HMMState(NamedTuple):
     gamma: np.ndarray
     kappa: np.ndarray
     stats: NamedTuple
-
-# %% ../nbs/31_hmm.ipynb #4edc8149
-FIRST_STEP, LAST_STEP, MISSING_STEP = 1, 2, 4  # marks of a time step
-
-
-class Sequences(NamedTuple):
-    """Observations of one or more sequences, as the kernels take them.
-
-    Attributes
-    ----------
-    data : array (N, ...)
-        One row per step; of a missing observation the value is arbitrary.
-    marks : uint8 array (N,)
-        First step of a sequence 1, last 2, missing 4, added up.
-    offsets : int array (n_sequences + 1,)
-        Where each sequence begins, and where the last one ends.
-    """
-
-    data: np.ndarray
-    marks: np.ndarray
-    offsets: np.ndarray
-
-
-def mark_steps(lengths: Sequence[int], missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mark the first, last and missing steps of sequences.
-
-    Parameters
-    ----------
-    lengths : sequence of int
-        Of the sequences, one after the other.
-    missing : bool array (N,)
-
-    Returns
-    -------
-    marks, offsets : arrays
-        Two of the fields of `Sequences`.
-    """
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    marks, some = np.where(missing, MISSING_STEP, 0).astype(np.uint8), offsets[1:] > offsets[:-1]
-    marks[offsets[:-1][some]] |= FIRST_STEP
-    marks[offsets[1:][some] - 1] |= LAST_STEP
-    return marks, offsets
 
 # %% ../nbs/31_hmm.ipynb #78c28ce9
 class DirectWorkspace(NamedTuple):
@@ -465,7 +423,7 @@ def make_direct(emission: Emission) -> Callable:
                     )
                 if a != b and kappa > 0.0:
                     p[b] = (ab[b] + n_ab[a, b]) * (to_b + kappa + n_ba[b, b]) * row[b] * fit[b]
-            k = pick(rng, p, partial)
+            k = draw_weighted(rng, p, partial)
             if k == free:
                 instantiate_state(rng, state, parent, k, True)
                 ab[k] = max(alpha * beta[k], 1e-100)
@@ -718,3 +676,45 @@ def make_recount(emission: Emission) -> Callable:
                 add(state.stats, k, data, t)
 
     return recount
+
+# %% ../nbs/31_hmm.ipynb #4edc8149
+FIRST_STEP, LAST_STEP, MISSING_STEP = 1, 2, 4  # marks of a time step
+
+
+class Sequences(NamedTuple):
+    """Observations of one or more sequences, as the kernels take them.
+
+    Attributes
+    ----------
+    data : array (N, ...)
+        One row per step; of a missing observation the value is arbitrary.
+    marks : uint8 array (N,)
+        First step of a sequence 1, last 2, missing 4, added up.
+    offsets : int array (n_sequences + 1,)
+        Where each sequence begins, and where the last one ends.
+    """
+
+    data: np.ndarray
+    marks: np.ndarray
+    offsets: np.ndarray
+
+
+def mark_steps(lengths: Sequence[int], missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mark the first, last and missing steps of sequences.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Of the sequences, one after the other.
+    missing : bool array (N,)
+
+    Returns
+    -------
+    marks, offsets : arrays
+        Two of the fields of `Sequences`.
+    """
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    marks, some = np.where(missing, MISSING_STEP, 0).astype(np.uint8), offsets[1:] > offsets[:-1]
+    marks[offsets[:-1][some]] |= FIRST_STEP
+    marks[offsets[1:][some] - 1] |= LAST_STEP
+    return marks, offsets

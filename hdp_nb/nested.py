@@ -67,10 +67,7 @@ def log_beta(a: float, b: float) -> float:
 
 
 def nested_log_joint(
-    c: Sequence[int],
-    q: Sequence[int],
-    z: Sequence[Sequence[tuple[int, int]]],
-    case: NestedCase,
+    c: Sequence[int], q: Sequence[int], z: Sequence[Sequence[tuple[int, int]]], case: NestedCase
 ) -> float:
     """Log probability of words, clusters, sides and topics, all else integrated out (N1).
 
@@ -183,7 +180,10 @@ def exact_nested(case: NestedCase) -> ExactNested:
     ExactNested
     """
     log_w, c, parts = zip(
-        *((nested_log_joint(*at, case), at[0], nested_summary(*at)) for at in nested_configurations(case))
+        *(
+            (nested_log_joint(*at, case), at[0], nested_summary(*at))
+            for at in nested_configurations(case)
+        )
     )
     weight = np.exp(np.array(log_w) - max(log_w))
     weight /= weight.sum()

@@ -20,11 +20,11 @@ from .checks import ragged_index
 from .corpus import Corpus
 from hdp_nb.e_step import (
     Batch,
+    Docs,
+    EStepRules,
     distinct_words,
     doc_topics,
-    Docs,
     e_step,
-    EStepRules,
     exp_digamma,
     in_threads,
     make_batch,
@@ -35,12 +35,12 @@ from hdp_nb.e_step import (
 from .topics import token_probabilities
 from hdp_nb.variational import (
     EStep,
+    VariationalState,
     first_state,
     update_alpha,
     update_beta,
     update_eta,
     update_gamma,
-    VariationalState,
 )
 
 # %% ../nbs/25_online.ipynb #eb9ce7d9
@@ -61,12 +61,7 @@ class OnlineState(NamedTuple):
 
 
 def first_online_state(
-    rng: np.random.Generator,
-    n_words: int,
-    n_topics: int,
-    alpha: float,
-    gamma: float,
-    eta: float,
+    rng: np.random.Generator, n_words: int, n_topics: int, alpha: float, gamma: float, eta: float
 ) -> OnlineState:
     """Draw nearly uniform topics to begin with, before any document is seen.
 

@@ -17,12 +17,12 @@ import numpy as np
 from numba import njit
 
 from hdp_nb.e_step import (
-    aligned,
     Batch,
-    doc_topics,
     Docs,
-    e_step,
     EStepRules,
+    aligned,
+    doc_topics,
+    e_step,
     exp_digamma,
     make_batch,
     topic_factors,
@@ -30,14 +30,14 @@ from hdp_nb.e_step import (
 )
 from hdp_nb.online import (
     Candidate,
-    child_topics,
     Completion,
+    OnlineOptions,
+    OnlineState,
+    child_topics,
     completion,
     documents_with,
     fit_trials,
     hold_out,
-    OnlineOptions,
-    OnlineState,
     part_of,
     update,
 )
@@ -332,11 +332,7 @@ def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
 
 
 def birth_gain(
-    state: OnlineState,
-    batch: Batch,
-    cut: Completion,
-    taken: np.ndarray,
-    options: OnlineOptions,
+    state: OnlineState, batch: Batch, cut: Completion, taken: np.ndarray, options: OnlineOptions
 ) -> np.ndarray:
     """Compute what a birth gains in predicting held-out tokens.
 

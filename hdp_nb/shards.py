@@ -22,19 +22,10 @@ import numpy as np
 from sklearn.base import clone
 
 from .chain import with_attributes
-from .checks import check_count, check_int
-from .corpus import Corpus, as_corpus, check_vocab, smallest_ints
-from hdp_nb.e_step import (
-    Batch,
-    Docs,
-    EStepRules,
-    aligned,
-    cut_ranges,
-    distinct_words,
-    e_step,
-    take,
-)
-from .files import load_npz, save_npz
+from .checks import check_count, check_int, check_vocab
+from .corpus import Corpus, as_corpus
+from .e_step import Batch, Docs, EStepRules, aligned, cut_ranges, distinct_words, e_step, take
+from .files import load_npz, save_npz, smallest_ints
 from .online import OnlineState, part_of
 from .online_moves import ONLINE_MOVES, online_step
 from .parallel import Plan, cut_up
@@ -373,12 +364,7 @@ class OnlineShardState(NamedTuple):
 
 
 def write_e_step(
-    path: Path,
-    batch: Batch,
-    E: np.ndarray,
-    weight: np.ndarray,
-    alpha: float,
-    rules: EStepRules,
+    path: Path, batch: Batch, E: np.ndarray, weight: np.ndarray, alpha: float, rules: EStepRules
 ) -> None:
     "Write a minibatch and the arguments of its E-step to a file."
     arrays = {"E": E, "weight": weight, "alpha": alpha, "rules": np.array(rules)}

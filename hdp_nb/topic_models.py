@@ -20,6 +20,8 @@ from .checks import as_rng, check_int
 from .corpus import Corpus
 from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
+from .hdp_split_merge import HDPSplitMerge
+from .hierarchy import find_nodes
 from .lda import LDASampler
 from hdp_nb.model import (
     BaseTopicModel,
@@ -32,9 +34,9 @@ from hdp_nb.model import (
     with_moves,
 )
 from .parallel import ParallelSampler
-from .split_merge import HDPSplitMerge, SplitMergeState
+from .split_merge import SplitMergeState
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
-from .tree import TreeSampler, find_nodes
+from .tree import TreeSampler
 
 # %% ../nbs/41_topic_models.ipynb #43b47e17
 # Gibbs sweeps over a new document; its proportions are averages over the last 20.

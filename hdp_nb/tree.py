@@ -8,6 +8,7 @@ __all__ = ['TINY_SHARE', 'TreePrior', 'TreeState', 'TreeSweep', 'split_pool', 'j
            'log_in_tree', 'node_weights', 'TreeSampler']
 
 # %% ../nbs/22_tree.ipynb #dba35c95
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,19 +19,22 @@ from scipy.sparse import csr_array
 
 from .checks import check_positive
 from .corpus import as_corpus
-from .direct import count_tables, DirectSampler, draw_beta, find_pool, LEAST_WEIGHT
+from .direct import DirectSampler, count_tables, draw_beta
 from .dp import resample_concentration
-from .franchise import Scratch, weigh_topics
-from .hierarchy import check_group_paths, group_paths, plant_tree, Tree
-from .priors import as_prior, ConcentrationPrior, is_free
+from .hierarchy import Tree, check_group_paths, group_paths, plant_tree
+from .priors import ConcentrationPrior, as_prior, is_free
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
+    LEAST_WEIGHT,
+    TopicCounts,
+    TopicWorkspace,
+    draw_weighted,
+    find_pool,
     log_likelihood,
-    number_topics,
-    pick,
+    renumber_topics,
     resample_alpha,
     resample_eta,
-    TopicCounts,
+    weigh_topics,
 )
 
 # %% ../nbs/22_tree.ipynb #4719facf
@@ -52,7 +56,9 @@ class TreeState(NamedTuple):
 
     z: np.ndarray  # (N,) topic of each token; -1: none yet
     n_tables: np.ndarray  # (J,) tables of each document, as last drawn
-    n_vk: np.ndarray  # (V, capacity) tokens of words in topics; of a given topic, those it came with
+    n_vk: (
+        np.ndarray
+    )  # (V, capacity) tokens of words in topics; of a given topic, those it came with
     n_k: np.ndarray  # (capacity,) its sums
     m_k: np.ndarray  # (S, capacity) customers of nodes: tables of documents and nodes right below
     node_tables: np.ndarray  # (S,) tables of each node, as last drawn; of the root, topics
@@ -134,7 +140,7 @@ def join_pool(beta: np.ndarray, k: int, pool: int) -> None:
 def assign_in_tree(
     rng: np.random.Generator,
     state: TreeState,
-    work: Scratch,
+    work: TopicWorkspace,
     tree: Tree,
     x: np.ndarray,
     offsets: np.ndarray,
@@ -148,7 +154,7 @@ def assign_in_tree(
     rng : numpy.random.Generator
     state : TreeState
         Changed in place.
-    work : Scratch
+    work : TopicWorkspace
     tree : Tree
     x, offsets : int arrays
         Words of all tokens; document j has tokens offsets[j] to offsets[j + 1] - 1.
@@ -191,7 +197,7 @@ def assign_in_tree(
                     coef[pool] = prior[pool] / total[pool]
             coef[k] = (n_jk[k] + prior[k]) / total[k]
         weigh_topics(p, coef, n_vk, v, eta)
-        k = pick(rng, p, partial)
+        k = draw_weighted(rng, p, partial)
         n_jk[k] += 1.0
         if k >= F:
             n_vk[v, k] += 1
@@ -279,7 +285,7 @@ def draw_downward(
 
 # %% ../nbs/22_tree.ipynb #c5b76849
 class RootCounts(NamedTuple):
-    "Topics of the tokens and counts at the root, as `number_topics` renumbers them."
+    "Topics of the tokens and counts at the root, as `renumber_topics` renumbers them."
 
     n_vk: np.ndarray
     n_k: np.ndarray
@@ -300,7 +306,7 @@ def number_in_tree(state: TreeState, label: np.ndarray) -> None:
         Workspace; new numbers of the topics.
     """
     m_k = state.m_k
-    if number_topics(RootCounts(state.n_vk, state.n_k, m_k[0], state.z, state.K), label):
+    if renumber_topics(RootCounts(state.n_vk, state.n_k, m_k[0], state.z, state.K), label):
         for s in range(1, m_k.shape[0]):
             for k in range(m_k.shape[1]):
                 if m_k[s, k] > 0 and label[k] < k:
@@ -366,7 +372,7 @@ def resample_concentrations(
 def sweep_tree(
     rng: np.random.Generator,
     state: TreeState,
-    work: Scratch,
+    work: TopicWorkspace,
     x: np.ndarray,
     offsets: np.ndarray,
     lengths: np.ndarray,
@@ -380,7 +386,7 @@ def sweep_tree(
     rng : numpy.random.Generator
     state : TreeState
         Changed in place.
-    work : Scratch
+    work : TopicWorkspace
         `at` says where to begin, and where it stopped.
     x, offsets, lengths : int arrays
         The corpus: words of all tokens, first token of every document, tokens of every document.
@@ -418,9 +424,7 @@ def sweep_tree(
 
 # %% ../nbs/22_tree.ipynb #bd2e30ab
 @njit(nogil=True)
-def log_in_tree(
-    state: TreeState, tree: Tree, offsets: np.ndarray, n_jk: np.ndarray
-) -> float:
+def log_in_tree(state: TreeState, tree: Tree, offsets: np.ndarray, n_jk: np.ndarray) -> float:
     """Compute the log probability of all topics given the weights of the nodes (36).
 
     Parameters
@@ -474,9 +478,7 @@ def node_weights(m_k: np.ndarray, conc: np.ndarray, parent: np.ndarray, K: int) 
     return beta
 
 # %% ../nbs/22_tree.ipynb #2dd36699
-def _per_level(
-    name: str, values: Any, n: int, check: Callable[[str, Any], Any]
-) -> list[Any]:
+def _per_level(name: str, values: Any, n: int, check: Callable[[str, Any], Any]) -> list[Any]:
     "One value for every level: `values` if it is a list of n, else n times the same."
     one = (  # two numbers are one prior
         values is None

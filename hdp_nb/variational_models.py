@@ -19,21 +19,19 @@ from tqdm import tqdm
 from .chain import rng_from_dict, rng_to_dict
 from .checks import as_rng, check_int, check_number, check_positive
 from .corpus import Corpus
-from hdp_nb.e_step import (
-    Docs,
-    VariationalState,
-    distinct_words,
-    doc_topics,
-    first_state,
-    fit_batch,
+from .e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
+from .model import BaseTopicModel, PriorLike, Seed
+from hdp_nb.online import (
+    OnlineOptions,
+    OnlineState,
+    first_online_state,
     infer,
     predict_tokens,
-    take,
+    settling,
 )
-from .model import BaseTopicModel, PriorLike, Seed
-from .online import OnlineOptions, OnlineState, first_online_state, settling
 from .online_moves import ONLINE_MOVES, online_step
 from .priors import LOG_NORMAL, as_prior
+from .variational import VariationalState, first_state
 
 # %% ../nbs/44_variational_models.ipynb #320caebb
 class _VariationalTopics(BaseTopicModel):
@@ -287,9 +285,7 @@ class VariationalHDP(_VariationalTopics):
             state, found, self.trace_ = fit_batch(
                 distinct_words(corpus),
                 state,
-                alpha_prior=alpha_prior,
-                gamma_prior=gamma_prior,
-                learn_eta=self.learn_eta,
+                Hyperpriors(alpha_prior, gamma_prior, self.learn_eta),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 n_jobs=self.n_jobs,

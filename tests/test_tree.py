@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.franchise import new_scratch
+from hdp_nb.topics import new_topic_workspace
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
@@ -103,7 +103,7 @@ def error(sampler, posterior, n=200_000, collect=collect_right):
     )
     state, N = sampler.init(rng), c.n_tokens
     out = [np.zeros(shape) for shape in (N + 1, (N, N), S, S, F)]
-    work = new_scratch(c.n_words, max(c.doc_lengths), state.n_k.size)
+    work = new_topic_workspace(c.n_words, max(c.doc_lengths), state.n_k.size)
     visit = TreeSweep(sampler.tree, np.zeros(S, np.int64), True)
     collect(rng, state, work, (c.x, c.offsets, c.doc_lengths), sampler.prior, visit, n, tuple(out))
     out[2][0] -= sampler.tree.given.sum()
@@ -451,7 +451,7 @@ def test_running_values_are_those_of_the_counts(bars):
     state = state._replace(
         **{name: room(getattr(state, name)) for name in ("n_vk", "n_k", "m_k", "beta")}
     )
-    work, born, died = new_scratch(16, 30, 128), 0, 0
+    work, born, died = new_topic_workspace(16, 30, 128), 0, 0
     for j, (a, b) in [*enumerate(zip(bars.offsets, bars.offsets[1:]))] * 4:
         before = state.n_k > 0
         assert assign_in_tree(rng, state, work, sampler.tree, bars.x, bars.offsets, j, a) == b
