@@ -23,7 +23,7 @@ from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.lda import LDASampler
-from hdp_nb.likelihood import likelihoods
+from hdp_nb.families import likelihoods
 from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler

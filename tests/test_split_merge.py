@@ -23,7 +23,7 @@ from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.franchise import FranchiseSampler, unseated
 from hdp_nb.lda import LDASampler
-from hdp_nb.likelihood import normal_inverse_gamma
+from hdp_nb.families import normal_inverse_gamma
 from hdp_nb.split_merge import (
     DPSplitMerge,
     HDPSplitMerge,
