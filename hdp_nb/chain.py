@@ -34,8 +34,9 @@ class Sampler(Protocol):
     """Contract of the samplers of this package.
 
     `run_chain` runs them, and other code relies on what is said here. The sampler itself never
-    changes during a run, so that several chains may share one. After `init` and after every `sweep` the counts in a state are those that its assignments give, and
-    components in use are numbered 0, ..., K - 1. The same generator gives the same chain to the
+    changes during a run, so that several chains may share one. After `init` and after every
+    `sweep` the counts in a state are those that its assignments give, and components in use are
+    numbered 0, ..., K - 1. The same generator gives the same chain to the
     last bit, resumed or not.
     """
 

@@ -21,6 +21,7 @@ from . import __version__
 from .chain import run_chains
 from .checks import as_rng, check_int
 from .files import load_npz, save_npz
+from .priors import ConcentrationPrior, fixed_prior, prior_from_dict, prior_to_dict
 from .topics import TopicCounts
 
 # %% ../nbs/40_model.ipynb #32f8043b
@@ -35,6 +36,24 @@ def _plain(value):
             f" {value!r}"
         )
     return value.tolist()
+
+
+def _pack(value):
+    "A parameter for JSON, in which a prior, a NamedTuple, would become a mere list."
+    if isinstance(value, ConcentrationPrior):
+        return prior_to_dict(value)
+    if isinstance(value, (list, tuple)):
+        return [_pack(item) for item in value]
+    return value
+
+
+def _unpack(value):
+    "A parameter that `_pack` wrote."
+    if isinstance(value, dict) and value.keys() == prior_to_dict(fixed_prior()).keys():
+        return prior_from_dict(value)
+    if isinstance(value, list):
+        return [_unpack(item) for item in value]
+    return value
 
 
 def read_model(path):
@@ -98,7 +117,7 @@ class SavedModel(BaseEstimator):
             "format": f"hdp_nb model {_FORMAT}",
             "program": f"hdp_nb {__version__}",
             "class": type(self).__name__,
-            "params": params,
+            "params": {name: _pack(value) for name, value in params.items()},
             "results": {},
             "dicts": [],
             "samples": {},
@@ -177,7 +196,7 @@ class SavedModel(BaseEstimator):
                 results[name] = array
         if odd := [name for name in results if not re.fullmatch(r"[a-zA-Z]\w*_", name)]:
             raise ValueError(f"these are no names of results: {', '.join(map(repr, odd))}")
-        model = cls(**meta["params"])
+        model = cls(**{name: _unpack(value) for name, value in meta["params"].items()})
         vars(model).update(results)
         return model
 

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['FIXED', 'GAMMA', 'LOG_NORMAL', 'FIXED_PRIOR', 'ConcentrationPrior', 'fixed_prior', 'gamma_prior', 'log_normal_prior',
-           'as_prior', 'log_density', 'is_free', 'conjugate_part', 'scaled_prior', 'resample_from']
+           'as_prior', 'prior_to_dict', 'prior_from_dict', 'log_density', 'is_free', 'conjugate_part', 'scaled_prior',
+           'resample_from']
 
 # %% ../nbs/12_priors.ipynb #891b7591
 import math
@@ -138,6 +139,47 @@ def as_prior(name: str, prior: Any) -> ConcentrationPrior:
             f"got {prior!r}"
         )
     return ConcentrationPrior(GAMMA, shape, rate)
+
+
+_NAMES = {FIXED: "fixed", GAMMA: "gamma", LOG_NORMAL: "log_normal"}
+
+
+def prior_to_dict(prior: ConcentrationPrior) -> dict[str, Any]:
+    """Describe a prior by what JSON can hold, for files.
+
+    Parameters
+    ----------
+    prior : ConcentrationPrior
+
+    Returns
+    -------
+    dict
+        The name of its family under "prior", and its two parameters under "parameters".
+    """
+    return {"prior": _NAMES[prior.kind], "parameters": [prior.first, prior.second]}
+
+
+def prior_from_dict(saved: dict[str, Any]) -> ConcentrationPrior:
+    """Make the prior that `prior_to_dict` described.
+
+    Parameters
+    ----------
+    saved : dict
+
+    Returns
+    -------
+    ConcentrationPrior
+
+    Raises
+    ------
+    ValueError
+        If there is no such family.
+    """
+    kinds = {name: kind for kind, name in _NAMES.items()}
+    if saved["prior"] not in kinds:
+        raise ValueError(f"prior must be one of {', '.join(kinds)}, got {saved['prior']!r}")
+    first, second = saved["parameters"]
+    return ConcentrationPrior(kinds[saved["prior"]], float(first), float(second))
 
 # %% ../nbs/12_priors.ipynb #eab1f672
 @njit(nogil=True)
