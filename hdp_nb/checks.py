@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_INT32', 'as_rng', 'check_number', 'check_positive', 'check_int', 'check_count', 'plural', 'int_array',
-           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab', 'check_groups',
+           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab', 'check_labels',
            'check_vector', 'check_reals', 'check_counts']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
@@ -390,7 +390,7 @@ def check_vocab(vocab: Iterable[str]) -> list[str]:
     return words
 
 # %% ../nbs/00_checks.ipynb #ee6eedb9
-def check_groups(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.ndarray]:
+def check_labels(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.ndarray]:
     """Check the labels of documents, level by level.
 
     Parameters

@@ -3,7 +3,8 @@
 import contributing
 import numpy as np
 
-from hdp_nb.likelihood import Likelihood, likelihoods
+from hdp_nb.families import likelihoods
+from hdp_nb.likelihood import Likelihood
 
 contributing.run(contributing.blocks("a likelihood")[:1])  # registers the worked example's
 CASES = [(name, i) for name, fam in likelihoods.items() for i in range(len(fam.examples))]

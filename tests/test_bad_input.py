@@ -346,7 +346,7 @@ def test_a_saved_model_that_is_no_more(make, folder):
     for data in (b"", whole[:100], whole[:-20], b"text"):
         Path("cut.npz").write_bytes(data)
         with pytest.raises(
-            ValueError, match=r"cut.npz: takes .*\(it is no archive, or its end is missing"
+            ValueError, match=r"cut.npz: takes .*\(it is not an .npz archive, or its end is missing"
         ):
             type(model).load("cut.npz")
     np.savez("foreign.npz", weights=np.ones(3))

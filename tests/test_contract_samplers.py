@@ -24,7 +24,7 @@ from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.lda import LDASampler
-from hdp_nb.likelihood import likelihoods
+from hdp_nb.families import likelihoods
 from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler

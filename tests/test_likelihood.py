@@ -22,16 +22,13 @@ from likelihood_contract import (
 from numba import njit
 from scipy import integrate, special, stats
 
-from hdp_nb.likelihood import (
-    categorical,
-    grow_stats,
+from hdp_nb.families import (
     likelihoods,
-    multinomial,
     normal_inverse_gamma,
     normal_inverse_wishart,
     normal_known_variance,
-    poisson,
 )
+from hdp_nb.likelihood import categorical, grow_stats, multinomial, poisson
 
 PSI = np.array([[2, 0.5, 0], [0.5, 1, -0.2], [0, -0.2, 1.5]])
 NORMAL = [name for name in likelihoods if name.startswith("normal")]
