@@ -81,15 +81,8 @@ class GammaTable(NamedTuple):
 def gamma_table(shape: float) -> GammaTable:
     """Tabulate the gamma distribution of a shape, for fast draws.
 
-    Parameters
-    ----------
-    shape : float > 0
-
-    Returns
-    -------
-    GammaTable
-        For a shape above 1, and for one so small that nearly all of the distribution is at 0, its
-        arrays are 0: such shapes are drawn without a table.
+    For a shape above 1, and for one so small that nearly all of the distribution is at 0, the
+    arrays are 0: such shapes are drawn without a table.
     """
     c = np.arange(1024) / 1024
     edge = gammaincinv(shape, c)
@@ -194,16 +187,10 @@ def cut_up(
 
     Parameters
     ----------
-    x, offsets, by_word
-        As in `Plan`; they are passed on.
+    x, offsets, by_word, lengths
+        As in `Plan`.
     n_v : int array, shape (V,)
         Tokens of each word.
-    lengths : int array, shape (J,)
-        Tokens of each document.
-
-    Returns
-    -------
-    Plan
     """
     blocks = min(1 + int(n_v.sum()) // 1024, _BLOCKS)
 
@@ -385,12 +372,12 @@ def add_up_words(
 
     Parameters
     ----------
-    first, end, L
+    first, end, L, plan
         As in `sample_topics`.
     beta : float array, shape (capacity,)
         Weights of the topics.
-    plan, work
-        The workspace receives `below` and `mass`.
+    work : ParallelWorkspace
+        Receives `below` and `mass`.
     """
     start, g, below, weight = plan.start, work.g, work.below, work.inv * beta
     for v in range(plan.word_block[first], plan.word_block[end]):
@@ -425,7 +412,7 @@ def sweep_documents(
     plan: Plan,
     work: ParallelWorkspace,
 ) -> None:
-    """Gibbs over the topics of all tokens of some blocks of documents, then draw their tables.
+    """Gibbs (P2) over the topics of some blocks of documents, then draw their tables.
 
     Parameters
     ----------
@@ -441,9 +428,6 @@ def sweep_documents(
     work : ParallelWorkspace
         Receives the tables and tokens of each block in `m` and `n`.
 
-    Notes
-    -----
-    (P2) for tokens whose topic is in the set (P5).
     """
     x, offsets, doc_block = plan.x, plan.offsets, plan.doc_block
     z, beta, n_tables = state.z, state.beta, state.n_tables
@@ -607,11 +591,7 @@ def side_by_side(pool: Executor, n_threads: int, kernel: Callable, blocks: int, 
     n_threads : int
         Threads of the pool; each gets about four pieces of work.
     kernel : callable
-        Called as kernel(first, end, *args) for blocks first, ..., end - 1.
-    blocks : int
-        Number of blocks.
-    *args
-        Further arguments of the kernel.
+        Called as kernel(first, end, *args) for blocks first, ..., end - 1 of all `blocks`.
     """
     cuts = np.linspace(0, blocks, min(blocks, 4 * n_threads) + 1).astype(int).tolist()
     for done in [pool.submit(kernel, first, end, *args) for first, end in zip(cuts, cuts[1:])]:

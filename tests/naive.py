@@ -1,4 +1,4 @@
-"""Slow, readable oracles: the hierarchical Dirichlet process as its definition says, by enumeration.
+"""Slow, readable oracles: the hierarchical Dirichlet process from its definition, by enumeration.
 
 Nothing here is imported from the package: these are what its samplers are held against.
 A seating is written as `tables[j][i]`, the table of token i of document j, and `dishes[j][t]`.
@@ -230,7 +230,8 @@ class Gibbs:
 
 
 class Direct:
-    """Direct assignment in plain Python, for fixed concentrations. `beta` maps topics to weights, "u" is the pool.
+    """Direct assignment in plain Python, for fixed concentrations; `beta` maps topics, and the
+    pool "u", to weights.
 
     `mistake`: "lost", the weight of a topic that dies does not go back to the pool; "even", a new
     topic takes a uniform
@@ -289,7 +290,7 @@ class Direct:
 def sampled(z_and_tables, n_tokens):
     "P(K), P(tables) and co-clustering from pairs (topics of the tokens, number of tables)."
     p_K, p_T, same = np.zeros(n_tokens + 1), np.zeros(n_tokens + 1), np.zeros((n_tokens, n_tokens))
-    for n, (z, tables) in enumerate(z_and_tables, 1):
+    for n, (z, tables) in enumerate(z_and_tables, 1):  # noqa: B007
         p_K[len(set(z.tolist()))] += 1
         p_T[tables] += 1
         same += np.equal.outer(z, z)

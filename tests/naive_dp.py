@@ -67,7 +67,7 @@ class Posterior(NamedTuple):
 
 
 def alpha_weights(n, alpha, alpha_prior):
-    """log of E[alpha^K Gamma(alpha)/Gamma(alpha+n)] for K = 1..n, and E[alpha | K], by quadrature."""
+    "Log of E[alpha^K Gamma(alpha)/Gamma(alpha+n)] for K = 1..n, and E[alpha | K], by quadrature."
     if alpha_prior is None:
         log_w = np.arange(1, n + 1) * math.log(alpha) + gammaln(alpha) - gammaln(alpha + n)
         return log_w, np.full(n, alpha)

@@ -307,7 +307,7 @@ def test_exact_posterior_from_lists(i):
 def test_one_document_by_lists_and_by_rows():
     """Where a token goes depends on the random numbers otherwise; how often, not: counts of many
     tries of a document from the same state."""
-    rng, lengths, V, capacity = np.random.default_rng(1), [6, 300], 4, 544
+    rng, V, capacity = np.random.default_rng(1), 4, 544
     c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
     x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
     begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
@@ -656,10 +656,11 @@ def test_seat_tables():
 
 def test_states_of_other_samplers():
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
-    kinds, before = (
-        {FranchiseSampler: FranchiseState, DirectSampler: DirectState, HybridSampler: HybridState},
-        {},
-    )
+    kinds = {
+        FranchiseSampler: FranchiseState,
+        DirectSampler: DirectState,
+        HybridSampler: HybridState,
+    }
     for first in kinds:
         old = run_chain(first(corpus, 0.3, eta_prior=(1, 1)), np.random.default_rng(0), 5).state
         kept = [array.copy() for array in old]
@@ -733,7 +734,7 @@ def test_resample_eta():
     n_vk = np.array(
         [[9, 0, 1, 0], [0, 4, 0, 0], [1, 0, 0, 0], [0, 1, 3, 0], [0, 0, 0, 0]], np.int32
     )
-    V, n_k, (a, b) = 5, n_vk.sum(0), (2.0, 3.0)
+    n_k, (a, b) = n_vk.sum(0), (2.0, 3.0)
     eta = np.exp(np.linspace(-12, 5, 5000))
 
     def mean(V):

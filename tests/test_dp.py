@@ -156,7 +156,7 @@ def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000)
                 for w, theta in zip(weights, candidates)
             ]
             u = rng.random() * sum(weights)
-            for theta, w in zip(candidates, weights):
+            for theta, w in zip(candidates, weights):  # noqa: B007
                 u -= w
                 if u < 0:
                     break

@@ -191,8 +191,8 @@ def test_log_joint():
         FranchiseSampler(corpus, eta, alpha, gamma, None, None), np.random.default_rng(0), 5
     )
     state = chain.state
-    sizes, words = [], 0.0
-    for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
+    words = 0.0
+    for a, b in zip(corpus.offsets, corpus.offsets[1:]):
         words += log_urn(np.bincount(state.t[a:b])) if b > a else 0.0
     expected = (
         log_prior(alpha, gamma, state.n_tables.sum(), int(state.K), corpus.doc_lengths)
@@ -266,7 +266,7 @@ def test_random_start_has_as_many_topics_as_asked_for():
 
 @pytest.mark.parametrize("length", [4, 12, 32])
 def test_weighted_draws_are_exact(length):
-    """Whole weights and evenly spaced uniforms: every index must come exactly as often as its weight
+    """Whole weights and evenly spaced uniforms: every index comes exactly as often as its weight
     says, and zeros never."""
     p = np.random.default_rng(length).integers(0, 4, length).astype(float)
     n = int(p.sum())
@@ -310,7 +310,7 @@ def test_a_sweep_goes_on_where_it_ran_out_of_slots(monkeypatch):
 
 
 def test_running_values_are_those_of_the_counts():
-    """Kernels keep coefficients up to date by small steps: at the end of a document they must be what the counts say.
+    """At the end of a document the coefficients, updated in small steps, follow from the counts.
 
     Dishes come and go here, so that every branch of the kernel is taken; a step left out changes
     probabilities too
@@ -449,7 +449,8 @@ from hdp_nb.chain import run_chain
 from hdp_nb.synthetic import make_bars
 from hdp_nb.franchise import FranchiseSampler
 corpus, _ = make_bars(n_docs=8, doc_len=60, grid=3, random_state=0)
-state = run_chain(FranchiseSampler(corpus, 0.01, gamma=8.0, gamma_prior=None), np.random.default_rng(1), 4).state
+sampler = FranchiseSampler(corpus, 0.01, gamma=8.0, gamma_prior=None)
+state = run_chain(sampler, np.random.default_rng(1), 4).state
 np.savez(sys.argv[1], **state._asdict())
 """
     states = []
@@ -583,12 +584,12 @@ def seating_state(t, k, x, lengths, V, alpha, gamma):
 
 def seat(rng, lengths, alpha, gamma):
     t, k, m = [], [], []
-    for n, alpha in zip(lengths, np.broadcast_to(alpha, len(lengths))):
+    for n, alpha_j in zip(lengths, np.broadcast_to(alpha, len(lengths))):
         t_j, k_j, sizes = [], [], []
         for i in range(n):
             s = int(
                 np.searchsorted(
-                    np.cumsum(sizes + [alpha]), rng.random() * (i + alpha), side="right"
+                    np.cumsum(sizes + [alpha_j]), rng.random() * (i + alpha_j), side="right"
                 )
             )
             if s == len(sizes):
@@ -682,7 +683,7 @@ def test_bars():
 
 
 def test_five_topics():
-    """Wang and Blei's set, 1000 sweeps as in the paper: 4 or 5 topics, the first two being hard to tell apart.
+    """Wang and Blei's set, 1000 sweeps as in the paper: 4 or 5 topics, since two are alike.
 
     Topics of 5% or more are counted: on some seeds a sixth of 1 to 4% stays for hundreds of sweeps.
     """

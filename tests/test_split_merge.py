@@ -22,6 +22,7 @@ from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.dp import DPMixtureSampler
+from hdp_nb.families import normal_inverse_gamma
 from hdp_nb.franchise import FranchiseSampler, empty_franchise
 from hdp_nb.hdp_split_merge import (
     HDPSplitMerge,
@@ -35,7 +36,6 @@ from hdp_nb.hdp_split_merge import (
     weigh_table,
 )
 from hdp_nb.lda import LDASampler
-from hdp_nb.likelihood import normal_inverse_gamma
 from hdp_nb.split_merge import DPSplitMerge, MoveOptions, SplitMergeState
 from hdp_nb.synthetic import make_bars
 
@@ -93,7 +93,7 @@ def one_dish(gamma=GAMMA):
     docs = [sum((TABLES[b] for b in range(len(TABLES)) if DOCUMENT[b] == j), []) for j in range(4)]
     corpus = Corpus.from_docs(docs, n_words=V)
     state, places, at = empty_franchise(corpus, 1.0, gamma, ETA), [], 0
-    for b, (words, j) in enumerate(zip(TABLES, DOCUMENT)):
+    for words, j in zip(TABLES, DOCUMENT):
         places.append(corpus.offsets[j] + state.n_tables[j])
         state.t[at : at + len(words)], at = state.n_tables[j], at + len(words)
         state.n_jt[places[-1]] = len(words)
