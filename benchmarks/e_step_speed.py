@@ -1,4 +1,6 @@
-"""How fast documents pass through a variational E-step, on one core: this package, scikit-learn's LDA, and gensim's if it is installed.
+"""How fast documents pass through a variational E-step, on one core.
+
+This package, scikit-learn's LDA, and gensim's if it is installed.
 
     python benchmarks/e_step_speed.py [--quick]
 
@@ -151,7 +153,8 @@ def main():
             for runner, t in zip(runners, times):
                 print(
                     f"| {K} | {FIXED if fixed else 'own rule'} | {runner.name} |"
-                    f" {corpus.n_docs / t:,.0f} | {corpus.n_tokens / t:,.0f} | {t / times[0]:.1f} |",
+                    f" {corpus.n_docs / t:,.0f} | {corpus.n_tokens / t:,.0f} |"
+                    f" {t / times[0]:.1f} |",
                     flush=True,
                 )
     ours = Ours(corpus, lam, True)

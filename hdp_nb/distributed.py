@@ -133,9 +133,7 @@ def score_shard(job: Job, i: int) -> float:
 _GLOBAL = ("beta", "K", "alpha", "gamma", "eta")
 
 
-def write_job(
-    path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None
-) -> None:
+def write_job(path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None) -> None:
     """Write a job to a file.
 
     Parameters
@@ -271,9 +269,7 @@ class Phases:
         write_job(path, job, topics)
         return on_client(sampler.client, call, read_job, path, shards)
 
-    def sweep(
-        self, seed: np.uint64, L: int, state: DirectState, plan: Plan, work: Any
-    ) -> None:
+    def sweep(self, seed: np.uint64, L: int, state: DirectState, plan: Plan, work: Any) -> None:
         "Sweep the documents; counts are by the numbers that topics have during the sweep."
         first, counts, self.L = self.sampler.corpus.first, state.n_vk.reshape(-1), L
         results = self.tasks(sweep_shard, seed, L, state, work, topics=(self.seed, state.n_vk))
@@ -404,8 +400,8 @@ class ShardSampler(ParallelSampler):
     """The parallel sampler for a corpus in shards.
 
     The chain is that of `ParallelSampler` to the last bit, whatever the shards, threads and
-    workers. Run it by `run_chain(..., checkpoint=..., checkpoint_every=1)`: topics of tokens are kept for
-    two sweeps.
+    workers. Run it by `run_chain(..., checkpoint=..., checkpoint_every=1)`: topics of tokens are
+    kept for two sweeps.
 
     Parameters
     ----------
@@ -421,12 +417,7 @@ class ShardSampler(ParallelSampler):
     """
 
     def __init__(
-        self,
-        corpus: ShardedCorpus,
-        run: str | Path,
-        *args: Any,
-        client: Any = None,
-        **more: Any,
+        self, corpus: ShardedCorpus, run: str | Path, *args: Any, client: Any = None, **more: Any
     ):
         super().__init__(Corpus([0], [0, 1], n_words=corpus.n_words), *args, **more)
         if not isinstance(self.begin, (int, np.integer, TopicCounts)):
@@ -497,7 +488,8 @@ class ShardSampler(ParallelSampler):
         ValueError
             `k` is not a whole number of at least 1.
         """
-        return with_attributes(self, begin=check_int("k", k, 1), n_first=k)
+        other: Any = with_attributes(self, begin=check_int("k", k, 1), n_first=k)
+        return other
 
     def topics(self, state: ShardState, i: int) -> np.ndarray:
         "Read the topics of the tokens of shard i in a state of the last two sweeps."
@@ -554,10 +546,12 @@ def fit(
     ----------
     model : HDP(sampler="parallel") or OnlineHDP
         Of an HDP `n_chains` must be 1, `split_merge` 0, and `init` a number of topics (then the
-        result is that of `fit` with the same corpus in one piece), or kept counts such as `small.samples_[-1]` of a model fitted to one shard: to begin
-        with its topics saves many sweeps.
+        result is that of `fit` with the same corpus in one piece), or kept counts such as
+        `small.samples_[-1]` of a model fitted to one shard: to begin with its topics saves many
+        sweeps.
         An OnlineHDP takes the shards in random order, each in minibatches of about `batch_size` of
-        its documents; its `trace_` has one value per shard. Minibatches count alike, so shards should not be much smaller than one.
+        its documents; its `trace_` has one value per shard. Minibatches count alike, so shards
+        should not be much smaller than one.
     corpus : ShardedCorpus or folder of one
     run : str or Path
         Folder for the checkpoint, after every sweep or shard, and the topics of the tokens. Workers

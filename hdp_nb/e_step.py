@@ -25,12 +25,12 @@ from .checks import ragged_index
 from .corpus import Corpus
 from hdp_nb.variational import (
     EStep,
+    VariationalState,
     global_bound,
     update_alpha,
     update_beta,
     update_eta,
     update_gamma,
-    VariationalState,
 )
 
 # %% ../nbs/24_e_step.ipynb #453db46c
@@ -310,7 +310,6 @@ class Batch(NamedTuple):
     order: np.ndarray  # (nnz,) the entries sorted by word, then document
     starts: np.ndarray  # (W + 1,) where each word's entries begin in `order`
 
-
     @property
     def entries(self) -> Entries:
         "The documents as kernels read them."
@@ -570,9 +569,7 @@ def topic_statistics(
     S = np.empty((len(batch.vocab), n_topics))
     words = WordIndex(batch.starts, batch.order, batch.doc, batch.docs.counts)
     in_threads(
-        n_jobs,
-        lambda lo, hi: _topic_statistics(lo, hi, words, found, E, S),
-        np.diff(batch.starts),
+        n_jobs, lambda lo, hi: _topic_statistics(lo, hi, words, found, E, S), np.diff(batch.starts)
     )
     return S
 
@@ -616,9 +613,7 @@ def _pass(batch, state, n, priors, n_jobs):
     found = e_step(batch, E, weight, float(alpha), n_jobs=n_jobs)
     if n is not None:  # afresh, or on from where it was: the better one, document by document
         rules = EStepRules(max_iter=10, drop=0.0)
-        found = best_of_two(
-            batch, found, e_step(batch, E, weight, float(alpha), n, rules, n_jobs)
-        )
+        found = best_of_two(batch, found, e_step(batch, E, weight, float(alpha), n, rules, n_jobs))
     n, S = doc_topics(found, K), topic_statistics(batch, E, found, K, n_jobs)
     traced = {
         "bound": found.bound.sum() + global_bound(state, priors.alpha, priors.gamma),
@@ -679,7 +674,8 @@ def fit_batch(
     trace : dict
         bound, n_topics, alpha, gamma, eta: one value per pass, before the pass has changed them.
     """
-    batch, found, n = make_batch(docs, len(state.lam)), None, None
+    batch, n = make_batch(docs, len(state.lam)), None
+    found: Any = None
     trace: list[dict[str, Any]] = []
     for it in range(max_iter):
         try:

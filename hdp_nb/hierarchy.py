@@ -70,9 +70,7 @@ class Tree(NamedTuple):
     given: np.ndarray  # (F,) root tables of given topics, held fixed: slots 0..F-1
 
 # %% ../nbs/21_hierarchy.ipynb #d1ed73d3
-def plant_tree(
-    paths: Sequence[tuple], groups: Iterable[tuple] = ()
-) -> tuple[list[tuple], Tree]:
+def plant_tree(paths: Sequence[tuple], groups: Iterable[tuple] = ()) -> tuple[list[tuple], Tree]:
     """Build the tree that has these paths from the root.
 
     Parameters
@@ -151,9 +149,7 @@ def check_group_paths(groups: Any, n_levels: int) -> list[tuple]:
     return groups
 
 # %% ../nbs/21_hierarchy.ipynb #f574351d
-def find_nodes(
-    nodes: Sequence[tuple], levels: Sequence[str], corpus: Corpus
-) -> np.ndarray:
+def find_nodes(nodes: Sequence[tuple], levels: Sequence[str], corpus: Corpus) -> np.ndarray:
     """Find the node that every new document hangs under.
 
     That is the node of its group or, if the tree does not have the group, of the closest one above

@@ -13,29 +13,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import ArrayLike
 from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
 from .chain import with_attributes
 from .checks import as_rng, check_int, check_positive
-from .corpus import as_corpus, Corpus
+from .corpus import Corpus, as_corpus
 from hdp_nb.nested import (
     BOTH,
-    count_nested,
     GLOBAL,
     LOCAL,
-    nested_data,
     NestedData,
     NestedPrior,
     NestedState,
     NestedWorkspace,
+    count_nested,
+    nested_data,
     new_nested_workspace,
     sweep_clusters,
     sweep_topics,
 )
 from .nested_words import sweep_words
-from .priors import as_prior, ConcentrationPrior, GAMMA, is_free, log_density
+from .priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
 from .special import log_rising
 
 # %% ../nbs/29_nested_sampler.ipynb #bea0f39f
@@ -131,8 +130,9 @@ def sweep_nested(
     if prior.kind == GLOBAL:
         sweep_words(rng, state, data, work, prior)
     if is_free(prior.conc_cluster):
+        gamma: Any = state.conc_cluster[()]
         state.conc_cluster[()] = slice_cluster_concentration(
-            rng, state.conc_cluster[()], work.m_k, prior.conc_cluster
+            rng, gamma, work.m_k, prior.conc_cluster
         )
 
 # %% ../nbs/29_nested_sampler.ipynb #2975ece1
@@ -454,7 +454,8 @@ class NestedSampler:
                 f"k: the {self.K} clusters of this sampler are known categories, so there is "
                 f"no other number of them to begin with; got {k!r}"
             )
-        return with_attributes(self, begin=check_int("k", k, 1, self.K))
+        other: Any = with_attributes(self, begin=check_int("k", k, 1, self.K))
+        return other
 
     def sweep(
         self, rng: np.random.Generator, state: NestedState

@@ -12,13 +12,13 @@ import numpy as np
 from numba import njit
 
 from hdp_nb.nested import (
-    draw_index,
     GLOBAL,
     LOCAL,
     NestedData,
     NestedPrior,
     NestedState,
     NestedWorkspace,
+    draw_index,
 )
 
 # %% ../nbs/28_nested_words.ipynb #b3840e20

@@ -20,11 +20,11 @@ from .checks import ragged_index
 from .corpus import Corpus
 from hdp_nb.e_step import (
     Batch,
+    Docs,
+    EStepRules,
     distinct_words,
     doc_topics,
-    Docs,
     e_step,
-    EStepRules,
     exp_digamma,
     in_threads,
     make_batch,
@@ -35,12 +35,12 @@ from hdp_nb.e_step import (
 from .topics import token_probabilities
 from hdp_nb.variational import (
     EStep,
+    VariationalState,
     first_state,
     update_alpha,
     update_beta,
     update_eta,
     update_gamma,
-    VariationalState,
 )
 
 # %% ../nbs/25_online.ipynb #eb9ce7d9
@@ -61,12 +61,7 @@ class OnlineState(NamedTuple):
 
 
 def first_online_state(
-    rng: np.random.Generator,
-    n_words: int,
-    n_topics: int,
-    alpha: float,
-    gamma: float,
-    eta: float,
+    rng: np.random.Generator, n_words: int, n_topics: int, alpha: float, gamma: float, eta: float
 ) -> OnlineState:
     """Draw nearly uniform topics to begin with, before any document is seen.
 
@@ -81,14 +76,15 @@ def first_online_state(
     -------
     OnlineState
     """
+    start = first_state(rng, n_words, n_topics, alpha, gamma, eta)
     return OnlineState(
-        *first_state(rng, n_words, n_topics, alpha, gamma, eta),
-        np.array(0),
-        np.array(0),
-        np.array(0.0),
-        np.empty(0, np.int64),
-        np.empty((0, 2, n_words)),
-        np.empty((n_words, 0)),
+        **start._asdict(),
+        t=np.array(0),
+        seen=np.array(0),
+        speed=np.array(0.0),
+        trial=np.empty(0, np.int64),
+        child=np.empty((0, 2, n_words)),
+        taken=np.empty((n_words, 0)),
     )
 
 # %% ../nbs/25_online.ipynb #49284136

@@ -17,12 +17,12 @@ import numpy as np
 from numba import njit
 
 from hdp_nb.e_step import (
-    aligned,
     Batch,
-    doc_topics,
     Docs,
-    e_step,
     EStepRules,
+    aligned,
+    doc_topics,
+    e_step,
     exp_digamma,
     make_batch,
     topic_factors,
@@ -30,14 +30,14 @@ from hdp_nb.e_step import (
 )
 from hdp_nb.online import (
     Candidate,
-    child_topics,
     Completion,
+    OnlineOptions,
+    OnlineState,
+    child_topics,
     completion,
     documents_with,
     fit_trials,
     hold_out,
-    OnlineOptions,
-    OnlineState,
     part_of,
     update,
 )
@@ -332,11 +332,7 @@ def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
 
 
 def birth_gain(
-    state: OnlineState,
-    batch: Batch,
-    cut: Completion,
-    taken: np.ndarray,
-    options: OnlineOptions,
+    state: OnlineState, batch: Batch, cut: Completion, taken: np.ndarray, options: OnlineOptions
 ) -> np.ndarray:
     """Compute what a birth gains in predicting held-out tokens.
 
@@ -546,10 +542,11 @@ def prune(
     touched[busy], at_most = True, max(options.max_prunes, K // 50)
     for k in np.argsort(n.sum(axis=0), kind="stable")[: max(options.delete_tries, K // 50)]:
         if sum(moves) < at_most and stay.sum() > 1 and not touched[k]:
-            rows, change = np.flatnonzero(n[:, k] > 1e-3), 0.0
-            if len(rows):
-                change = delete_change(state, batch, E, found, k, rows, options).sum()
-            if scale * change - options.own * own(k) > 0 and no_worse(
+            rows = np.flatnonzero(n[:, k] > 1e-3)
+            lost = (
+                delete_change(state, batch, E, found, k, rows, options).sum() if len(rows) else 0.0
+            )
+            if scale * lost - options.own * own(k) > 0 and no_worse(
                 delete_gain(state, E, cut, k, options), options.z_prune
             ):
                 stay[k], touched[k] = False, True

@@ -18,19 +18,19 @@ from scipy.sparse import csr_array
 
 from .checks import check_positive
 from .corpus import as_corpus
-from .direct import count_tables, DirectSampler, draw_beta, find_pool, LEAST_WEIGHT
+from .direct import LEAST_WEIGHT, DirectSampler, count_tables, draw_beta, find_pool
 from .dp import resample_concentration
 from .franchise import Scratch, weigh_topics
-from .hierarchy import check_group_paths, group_paths, plant_tree, Tree
-from .priors import as_prior, ConcentrationPrior, is_free
+from .hierarchy import Tree, check_group_paths, group_paths, plant_tree
+from .priors import ConcentrationPrior, as_prior, is_free
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
+    TopicCounts,
     log_likelihood,
     number_topics,
     pick,
     resample_alpha,
     resample_eta,
-    TopicCounts,
 )
 
 # %% ../nbs/22_tree.ipynb #4719facf
@@ -52,7 +52,9 @@ class TreeState(NamedTuple):
 
     z: np.ndarray  # (N,) topic of each token; -1: none yet
     n_tables: np.ndarray  # (J,) tables of each document, as last drawn
-    n_vk: np.ndarray  # (V, capacity) tokens of words in topics; of a given topic, those it came with
+    n_vk: (
+        np.ndarray
+    )  # (V, capacity) tokens of words in topics; of a given topic, those it came with
     n_k: np.ndarray  # (capacity,) its sums
     m_k: np.ndarray  # (S, capacity) customers of nodes: tables of documents and nodes right below
     node_tables: np.ndarray  # (S,) tables of each node, as last drawn; of the root, topics
@@ -413,14 +415,13 @@ def sweep_tree(
     resample_concentrations(rng, state, tree, prior, lengths, sweep.n_s)
     if is_free(prior.eta):
         state.eta[()] = resample_eta(rng, state.eta[()], state.n_vk, state.n_k, prior.eta)
-    draw_downward(rng, m_k, beta, tree.parent, state.conc, state.K[()], work.p)
+    K: Any = state.K[()]
+    draw_downward(rng, m_k, beta, tree.parent, state.conc, K, work.p)
     return True
 
 # %% ../nbs/22_tree.ipynb #bd2e30ab
 @njit(nogil=True)
-def log_in_tree(
-    state: TreeState, tree: Tree, offsets: np.ndarray, n_jk: np.ndarray
-) -> float:
+def log_in_tree(state: TreeState, tree: Tree, offsets: np.ndarray, n_jk: np.ndarray) -> float:
     """Compute the log probability of all topics given the weights of the nodes (36).
 
     Parameters
@@ -474,9 +475,7 @@ def node_weights(m_k: np.ndarray, conc: np.ndarray, parent: np.ndarray, K: int) 
     return beta
 
 # %% ../nbs/22_tree.ipynb #2dd36699
-def _per_level(
-    name: str, values: Any, n: int, check: Callable[[str, Any], Any]
-) -> list[Any]:
+def _per_level(name: str, values: Any, n: int, check: Callable[[str, Any], Any]) -> list[Any]:
     "One value for every level: `values` if it is a list of n, else n times the same."
     one = (  # two numbers are one prior
         values is None
@@ -633,7 +632,8 @@ class TreeSampler(DirectSampler):
 
     def init(self, rng: np.random.Generator) -> TreeState:
         "Draw the state that a chain begins with."
-        c, F, start = self.corpus, self.tree.given.size, self.begin
+        c, F = self.corpus, self.tree.given.size
+        start: Any = self.begin
         if isinstance(start, tuple):
             if (
                 start.z.shape != c.x.shape

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import digamma as psi, gammaln, polygamma
+from scipy.special import digamma as psi
+from scipy.special import gammaln, polygamma
 
 from .special import digamma, trigamma
 
@@ -22,8 +23,8 @@ from .special import digamma, trigamma
 def topic_bound(lam: np.ndarray, eta: float, terms: np.ndarray) -> None:
     """Compute the part of the bound that belongs to each topic by itself.
 
-    That is E[log p(phi_k | eta)] - E[log q(phi_k | lambda_k)], in nats: 0 for an unused topic, never
-    positive.
+    That is E[log p(phi_k | eta)] - E[log q(phi_k | lambda_k)], in nats: never positive, and 0 for an
+    unused topic.
 
     Parameters
     ----------
@@ -85,12 +86,7 @@ def _tables(active, n_active, n_jk, weight, T):
 
 # %% ../nbs/23_variational.ipynb #1b30ebe8
 def update_beta(
-    found: EStep,
-    beta: np.ndarray,
-    alpha: float,
-    gamma: float,
-    scale: float = 1.0,
-    n_iter: int = 10,
+    found: EStep, beta: np.ndarray, alpha: float, gamma: float, scale: float = 1.0, n_iter: int = 10
 ) -> np.ndarray:
     """Improve the weights of the corpus by steps of a fixed-point iteration (V7).
 
@@ -142,9 +138,7 @@ def _alpha_terms(active, n_active, n_jk, lengths, beta, alpha):
     return f, g, h
 
 # %% ../nbs/23_variational.ipynb #b2e16f7d
-def _climb(
-    terms: Callable[[float], tuple[float, float, float]], u: float, n_iter: int
-) -> float:
+def _climb(terms: Callable[[float], tuple[float, float, float]], u: float, n_iter: int) -> float:
     """Newton's method on `terms(u)` = value, slope, curvature.
 
     Each step is halved until the value does not fall.
@@ -274,12 +268,7 @@ class VariationalState(NamedTuple):
 
 
 def first_state(
-    rng: np.random.Generator,
-    n_words: int,
-    n_topics: int,
-    alpha: float,
-    gamma: float,
-    eta: float,
+    rng: np.random.Generator, n_words: int, n_topics: int, alpha: float, gamma: float, eta: float
 ) -> VariationalState:
     """Draw nearly uniform topics to begin with, lambda from Gamma(100, 100).
 
