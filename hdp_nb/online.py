@@ -78,7 +78,11 @@ def first_online_state(
     """
     start = first_state(rng, n_words, n_topics, alpha, gamma, eta)
     return OnlineState(
-        **start._asdict(),
+        start.lam,
+        start.beta,
+        start.alpha,
+        start.gamma,
+        start.eta,
         t=np.array(0),
         seen=np.array(0),
         speed=np.array(0.0),

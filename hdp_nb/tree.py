@@ -634,7 +634,7 @@ class TreeSampler(DirectSampler):
         "Draw the state that a chain begins with."
         c, F = self.corpus, self.tree.given.size
         start: Any = self.begin
-        if isinstance(start, tuple):
+        if isinstance(self.begin, tuple):
             if (
                 start.z.shape != c.x.shape
                 or start.beta.shape[0] != len(self.nodes)
