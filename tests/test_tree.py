@@ -298,9 +298,9 @@ def test_joint_distribution_with_everything_free(per_node):
 
     def prior_draw(rng):
         state = sampler._empty(corpus.n_tokens)
-        drawn = rng.gamma(prior.shape) / prior.rate
+        drawn = rng.gamma(prior.first) / prior.second
         state.conc[:] = (
-            rng.gamma(prior.shape[t.level]) / prior.rate[t.level] if per_node else drawn[t.level]
+            rng.gamma(prior.first[t.level]) / prior.second[t.level] if per_node else drawn[t.level]
         )
         state.alpha[()], state.gamma[()], state.eta[()] = drawn[-1], state.conc[0], rng.gamma(4) / 4
         customers = [[] for _ in sampler.nodes]
