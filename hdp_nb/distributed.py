@@ -399,8 +399,8 @@ class ShardSampler(ParallelSampler):
     """The parallel sampler for a corpus in shards.
 
     The chain is that of `ParallelSampler` to the last bit, whatever the shards, threads and
-    workers. Run it by `run_chain(..., checkpoint=..., checkpoint_every=1)`: topics of tokens are kept for
-    two sweeps.
+    workers. Run it by `run_chain(..., checkpoint=..., checkpoint_every=1)`: topics of tokens are
+    kept for two sweeps.
 
     Parameters
     ----------
@@ -487,7 +487,8 @@ class ShardSampler(ParallelSampler):
         ValueError
             `k` is not a whole number of at least 1.
         """
-        return with_attributes(self, begin=check_int("k", k, 1), n_first=k)
+        other: Any = with_attributes(self, begin=check_int("k", k, 1), n_first=k)
+        return other
 
     def topics(self, state: ShardState, i: int) -> np.ndarray:
         "Read the topics of the tokens of shard i in a state of the last two sweeps."
@@ -544,10 +545,12 @@ def fit(
     ----------
     model : HDP(sampler="parallel") or OnlineHDP
         Of an HDP `n_chains` must be 1, `split_merge` 0, and `init` a number of topics (then the
-        result is that of `fit` with the same corpus in one piece), or kept counts such as `small.samples_[-1]` of a model fitted to one shard: to begin
-        with its topics saves many sweeps.
+        result is that of `fit` with the same corpus in one piece), or kept counts such as
+        `small.samples_[-1]` of a model fitted to one shard: to begin with its topics saves many
+        sweeps.
         An OnlineHDP takes the shards in random order, each in minibatches of about `batch_size` of
-        its documents; its `trace_` has one value per shard. Minibatches count alike, so shards should not be much smaller than one.
+        its documents; its `trace_` has one value per shard. Minibatches count alike, so shards
+        should not be much smaller than one.
     corpus : ShardedCorpus or folder of one
     run : str or Path
         Folder for the checkpoint, after every sweep or shard, and the topics of the tokens. Workers

@@ -674,7 +674,8 @@ def fit_batch(
     trace : dict
         bound, n_topics, alpha, gamma, eta: one value per pass, before the pass has changed them.
     """
-    batch, found, n = make_batch(docs, len(state.lam)), None, None
+    batch, n = make_batch(docs, len(state.lam)), None
+    found: Any = None
     trace: list[dict[str, Any]] = []
     for it in range(max_iter):
         try:

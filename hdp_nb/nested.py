@@ -516,7 +516,9 @@ def _redraw(rng, q_v, v, k, work):
 # %% ../nbs/27_nested.ipynb #80ead52d
 @njit(nogil=True)
 def _must_stay(z, first, end, L, m, n_l, own):
-    "Would a lean cluster of m documents lose a topic, or become a single document, if this document left?"
+    """Would a lean cluster of m documents lose a topic, or become a single document, if this
+    document left?
+    """
     stay = m == 2
     for i in range(first, end):
         if z[i] >= L:
@@ -604,7 +606,9 @@ def sweep_clusters(
 # %% ../nbs/27_nested.ipynb #6bcff146
 @njit(nogil=True)
 def _refresh_measure(coef, n_l, t, conc):
-    "The factors of (8') that do not depend on the word, for every topic of one measure; t is S eta."
+    """The factors of (8') that do not depend on the word, for every topic of one measure; t is S
+    eta.
+    """
     L = coef.shape[0]
     for l in range(L):
         coef[l] = (n_l[l] + conc / L) / (n_l[l] + t)

@@ -130,8 +130,9 @@ def sweep_nested(
     if prior.kind == GLOBAL:
         sweep_words(rng, state, data, work, prior)
     if is_free(prior.conc_cluster):
+        gamma: Any = state.conc_cluster[()]
         state.conc_cluster[()] = slice_cluster_concentration(
-            rng, state.conc_cluster[()], work.m_k, prior.conc_cluster
+            rng, gamma, work.m_k, prior.conc_cluster
         )
 
 # %% ../nbs/29_nested_sampler.ipynb #2975ece1
@@ -453,7 +454,8 @@ class NestedSampler:
                 f"k: the {self.K} clusters of this sampler are known categories, so there is "
                 f"no other number of them to begin with; got {k!r}"
             )
-        return with_attributes(self, begin=check_int("k", k, 1, self.K))
+        other: Any = with_attributes(self, begin=check_int("k", k, 1, self.K))
+        return other
 
     def sweep(
         self, rng: np.random.Generator, state: NestedState

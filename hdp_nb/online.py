@@ -76,14 +76,19 @@ def first_online_state(
     -------
     OnlineState
     """
+    start = first_state(rng, n_words, n_topics, alpha, gamma, eta)
     return OnlineState(
-        *first_state(rng, n_words, n_topics, alpha, gamma, eta),
-        np.array(0),
-        np.array(0),
-        np.array(0.0),
-        np.empty(0, np.int64),
-        np.empty((0, 2, n_words)),
-        np.empty((n_words, 0)),
+        start.lam,
+        start.beta,
+        start.alpha,
+        start.gamma,
+        start.eta,
+        t=np.array(0),
+        seen=np.array(0),
+        speed=np.array(0.0),
+        trial=np.empty(0, np.int64),
+        child=np.empty((0, 2, n_words)),
+        taken=np.empty((n_words, 0)),
     )
 
 # %% ../nbs/25_online.ipynb #49284136

@@ -542,10 +542,11 @@ def prune(
     touched[busy], at_most = True, max(options.max_prunes, K // 50)
     for k in np.argsort(n.sum(axis=0), kind="stable")[: max(options.delete_tries, K // 50)]:
         if sum(moves) < at_most and stay.sum() > 1 and not touched[k]:
-            rows, change = np.flatnonzero(n[:, k] > 1e-3), 0.0
-            if len(rows):
-                change = delete_change(state, batch, E, found, k, rows, options).sum()
-            if scale * change - options.own * own(k) > 0 and no_worse(
+            rows = np.flatnonzero(n[:, k] > 1e-3)
+            lost = (
+                delete_change(state, batch, E, found, k, rows, options).sum() if len(rows) else 0.0
+            )
+            if scale * lost - options.own * own(k) > 0 and no_worse(
                 delete_gain(state, E, cut, k, options), options.z_prune
             ):
                 stay[k], touched[k] = False, True

@@ -22,10 +22,10 @@ import numpy as np
 from sklearn.base import clone
 
 from .chain import with_attributes
-from .checks import check_count, check_int, check_vocab
-from .corpus import Corpus, as_corpus
+from .checks import check_count, check_int
+from .corpus import Corpus, as_corpus, check_vocab, smallest_ints
 from .e_step import Batch, Docs, EStepRules, aligned, cut_ranges, distinct_words, e_step, take
-from .files import load_npz, save_npz, smallest_ints
+from .files import load_npz, save_npz
 from .online import OnlineState, part_of
 from .online_moves import ONLINE_MOVES, online_step
 from .parallel import Plan, cut_up
@@ -467,7 +467,8 @@ class OnlineShardSampler:
     def start(self, k: int) -> "OnlineShardSampler":
         "Return a sampler of the same model that begins with `k` topics, at least 1."
         model = clone(self.model).set_params(n_topics=check_int("k", k, 1))
-        return with_attributes(self, model=model)
+        other: Any = with_attributes(self, model=model)
+        return other
 
     def snapshot(self, state: OnlineShardState) -> OnlineShardState:
         "Return the whole state, which predictions need."
@@ -477,7 +478,7 @@ class OnlineShardSampler:
         self, rng: np.random.Generator, state: OnlineShardState
     ) -> tuple[OnlineShardState, dict[str, Any]]:
         "Learn from all minibatches of one shard; the new state, and a row of the trace."
-        state, order, done = state
+        (base, order, done) = state
         order = order if done else rng.permutation(len(order))
         shard, totals = self.corpus.shard(order[done]), dict.fromkeys(ONLINE_TRACE, 0)
         docs = distinct_words(shard)
@@ -486,10 +487,10 @@ class OnlineShardSampler:
         ):
             part = take(docs, np.sort(rows))
             if part.lengths.sum():
-                state, info = online_step(
-                    rng, state, part, self.corpus.n_docs, self.options, self.e_step
+                base, info = online_step(
+                    rng, base, part, self.corpus.n_docs, self.options, self.e_step
                 )
                 totals.update(
                     {name: info[name] + totals[name] * (name in ONLINE_MOVES) for name in totals}
                 )
-        return OnlineShardState(state, order, np.array((done + 1) % len(order))), totals
+        return OnlineShardState(base, order, np.array((done + 1) % len(order))), totals

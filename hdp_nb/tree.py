@@ -8,7 +8,6 @@ __all__ = ['TINY_SHARE', 'TreePrior', 'TreeState', 'TreeSweep', 'split_pool', 'j
            'log_in_tree', 'node_weights', 'TreeSampler']
 
 # %% ../nbs/22_tree.ipynb #dba35c95
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,22 +18,19 @@ from scipy.sparse import csr_array
 
 from .checks import check_positive
 from .corpus import as_corpus
-from .direct import DirectSampler, count_tables, draw_beta
+from .direct import LEAST_WEIGHT, DirectSampler, count_tables, draw_beta, find_pool
 from .dp import resample_concentration
+from .franchise import Scratch, weigh_topics
 from .hierarchy import Tree, check_group_paths, group_paths, plant_tree
 from .priors import ConcentrationPrior, as_prior, is_free
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
-    LEAST_WEIGHT,
     TopicCounts,
-    TopicWorkspace,
-    draw_weighted,
-    find_pool,
     log_likelihood,
-    renumber_topics,
+    number_topics,
+    pick,
     resample_alpha,
     resample_eta,
-    weigh_topics,
 )
 
 # %% ../nbs/22_tree.ipynb #4719facf
@@ -140,7 +136,7 @@ def join_pool(beta: np.ndarray, k: int, pool: int) -> None:
 def assign_in_tree(
     rng: np.random.Generator,
     state: TreeState,
-    work: TopicWorkspace,
+    work: Scratch,
     tree: Tree,
     x: np.ndarray,
     offsets: np.ndarray,
@@ -154,7 +150,7 @@ def assign_in_tree(
     rng : numpy.random.Generator
     state : TreeState
         Changed in place.
-    work : TopicWorkspace
+    work : Scratch
     tree : Tree
     x, offsets : int arrays
         Words of all tokens; document j has tokens offsets[j] to offsets[j + 1] - 1.
@@ -197,7 +193,7 @@ def assign_in_tree(
                     coef[pool] = prior[pool] / total[pool]
             coef[k] = (n_jk[k] + prior[k]) / total[k]
         weigh_topics(p, coef, n_vk, v, eta)
-        k = draw_weighted(rng, p, partial)
+        k = pick(rng, p, partial)
         n_jk[k] += 1.0
         if k >= F:
             n_vk[v, k] += 1
@@ -285,7 +281,7 @@ def draw_downward(
 
 # %% ../nbs/22_tree.ipynb #c5b76849
 class RootCounts(NamedTuple):
-    "Topics of the tokens and counts at the root, as `renumber_topics` renumbers them."
+    "Topics of the tokens and counts at the root, as `number_topics` renumbers them."
 
     n_vk: np.ndarray
     n_k: np.ndarray
@@ -306,7 +302,7 @@ def number_in_tree(state: TreeState, label: np.ndarray) -> None:
         Workspace; new numbers of the topics.
     """
     m_k = state.m_k
-    if renumber_topics(RootCounts(state.n_vk, state.n_k, m_k[0], state.z, state.K), label):
+    if number_topics(RootCounts(state.n_vk, state.n_k, m_k[0], state.z, state.K), label):
         for s in range(1, m_k.shape[0]):
             for k in range(m_k.shape[1]):
                 if m_k[s, k] > 0 and label[k] < k:
@@ -372,7 +368,7 @@ def resample_concentrations(
 def sweep_tree(
     rng: np.random.Generator,
     state: TreeState,
-    work: TopicWorkspace,
+    work: Scratch,
     x: np.ndarray,
     offsets: np.ndarray,
     lengths: np.ndarray,
@@ -386,7 +382,7 @@ def sweep_tree(
     rng : numpy.random.Generator
     state : TreeState
         Changed in place.
-    work : TopicWorkspace
+    work : Scratch
         `at` says where to begin, and where it stopped.
     x, offsets, lengths : int arrays
         The corpus: words of all tokens, first token of every document, tokens of every document.
@@ -419,7 +415,8 @@ def sweep_tree(
     resample_concentrations(rng, state, tree, prior, lengths, sweep.n_s)
     if is_free(prior.eta):
         state.eta[()] = resample_eta(rng, state.eta[()], state.n_vk, state.n_k, prior.eta)
-    draw_downward(rng, m_k, beta, tree.parent, state.conc, state.K[()], work.p)
+    K: Any = state.K[()]
+    draw_downward(rng, m_k, beta, tree.parent, state.conc, K, work.p)
     return True
 
 # %% ../nbs/22_tree.ipynb #bd2e30ab
@@ -635,8 +632,9 @@ class TreeSampler(DirectSampler):
 
     def init(self, rng: np.random.Generator) -> TreeState:
         "Draw the state that a chain begins with."
-        c, F, start = self.corpus, self.tree.given.size, self.begin
-        if isinstance(start, tuple):
+        c, F = self.corpus, self.tree.given.size
+        start: Any = self.begin
+        if isinstance(self.begin, tuple):
             if (
                 start.z.shape != c.x.shape
                 or start.beta.shape[0] != len(self.nodes)

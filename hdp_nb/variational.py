@@ -23,8 +23,8 @@ from .special import digamma, trigamma
 def topic_bound(lam: np.ndarray, eta: float, terms: np.ndarray) -> None:
     """Compute the part of the bound that belongs to each topic by itself.
 
-    That is E[log p(phi_k | eta)] - E[log q(phi_k | lambda_k)], in nats: 0 for an unused topic, never
-    positive.
+    That is E[log p(phi_k | eta)] - E[log q(phi_k | lambda_k)], in nats: never positive, and 0 for
+    an unused topic.
 
     Parameters
     ----------

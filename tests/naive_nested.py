@@ -1,10 +1,8 @@
-"""Slow, readable oracles for the hybrid nested/hierarchical Dirichlet process: enumeration, and Gibbs in plain Python.
+"""Oracles for the hybrid nested/hierarchical DP: enumeration, and Gibbs in plain Python.
 
 Nothing here is imported from the package. A token's topic is written (s, l): topic l of the global
-measure (s = 0) or
-of cluster s - 1. `kind` says which words a side may have: "words" (the full model), "topics" (no
-word selection: all
-words on both sides), "nested" (no global side).
+measure (s = 0) or of cluster s - 1. `kind` says which words a side may have: "words" (the full
+model), "topics" (no word selection: all words on both sides), "nested" (no global side).
 """
 
 from collections import Counter
@@ -19,7 +17,9 @@ def log_beta(a, b):
 
 
 def log_dirichlet_counts(counts, conc, n_cells):
-    "Probability of a sequence of cells with these counts, its weights Dirichlet(conc/n_cells, ...)."
+    """Probability of a sequence of cells with these counts, its weights Dirichlet(conc/n_cells,
+    ...).
+    """
     a = conc / n_cells
     return (
         lgamma(conc) - lgamma(conc + sum(counts)) + sum(lgamma(a + n) - lgamma(a) for n in counts)
@@ -53,7 +53,9 @@ class Model:
         return [v for v in range(self.V) if q[v] == (s == 0)]
 
     def log_joint(self, c, q, z):
-        "log p(x, z, c, q | gamma): weights, topics, epsilon, omega and pi integrated out. z: one (s, l) per token, document by document."
+        """log p(x, z, c, q | gamma): weights, topics, epsilon, omega and pi integrated out. z: one
+        (s, l) per token, document by document.
+        """
         tokens = [(v, c[j]) for j, doc in enumerate(self.docs) for v in doc]
         total = log_clusters(c, self.K, self.gamma)
         if self.kind == "words":  # pi
@@ -108,7 +110,9 @@ class Model:
 
 
 def summary(c, q, z):
-    "What is compared: documents in one cluster, words that are global, tokens in one topic, tokens in global topics."
+    """What is compared: documents in one cluster, words that are global, tokens in one topic,
+    tokens in global topics.
+    """
     c, q, z = np.array(c), np.array(q), np.array([s * 10_000 + l for s, l in z])
     return (
         np.equal.outer(c, c).astype(float),
@@ -119,7 +123,9 @@ def summary(c, q, z):
 
 
 class Posterior:
-    """Exact posterior means of `summary`, in `mean`; with a Gamma(shape, rate) prior of gamma also E[gamma], in `gamma`.
+    """Exact posterior means of `summary`, in `mean`.
+
+    With a Gamma(shape, rate) prior of gamma also E[gamma], in `gamma`.
 
     `weigh(c)`, if given, is a further factor: how a wrong sampler would weigh clusterings.
     """
@@ -148,7 +154,7 @@ class Posterior:
 
 
 class Gibbs(Model):
-    """Gibbs sampling as the paper has it, equations 8 to 16, with weights and topics drawn, in plain Python.
+    """Gibbs sampling by the paper's equations 8 to 16, with weights and topics drawn.
 
     `mistake` puts in an error that a check must reject:
     "epsilon": eq 13 as printed, with the global tokens of all documents in every cluster's epsilon.
@@ -224,15 +230,15 @@ class Gibbs(Model):
             self.z[j][i] = (0, t) if t < self.L else (k + 1, t - self.L)
 
     def allocate(self, v, q, fixed):
-        """Seat the tokens of v one after the other under the word sides q; log of (joint of the rest, times all factors).
+        """Seat the tokens of v one after the other under the word sides q.
 
         With `fixed` they take these topics again. Returns the topics and sum log Z, where Z
         normalises every choice.
         """
         places = [(j, i) for j, i, w in self.tokens() if w == v]
         others = [(self.z[j][i], w) for j, i, w in self.tokens() if w != v]
-        chosen, log_z, log_p = [], 0.0, 0.0
-        for r, (j, i) in enumerate(places):
+        chosen, log_p = [], 0.0
+        for r, (j, _) in enumerate(places):
             s = 0 if q[v] else self.c[j] + 1
             conc, S = self.alpha if s == 0 else self.beta, len(self.words_of(s, q))
             seated = [z for z, w in others] + chosen
@@ -249,7 +255,9 @@ class Gibbs(Model):
         return places, chosen, log_p
 
     def flip(self, v):
-        "Put the word v on the other side, its tokens re-allocated: forward and reverse probabilities."
+        """Put the word v on the other side, its tokens re-allocated: forward and reverse
+        probabilities.
+        """
         q = list(self.q)
         q[v] = 1 - q[v]
         if not 1 <= sum(q) < self.V:
@@ -288,7 +296,8 @@ class Gibbs(Model):
 
 
 def sampled(summaries):
-    "Means of what `summary` gives."
+    "Means of the summaries."
+    mean = []
     for n, parts in enumerate(summaries, 1):
         mean = (
             [np.array(a) for a in parts]

@@ -1,4 +1,4 @@
-"""Slow, readable oracles for trees of Dirichlet processes: every seating plan of a nested franchise, one after the other.
+"""Oracles for trees of Dirichlet processes: every seating plan of a nested franchise.
 
 A tree is `parent[s]` of every node (the root is 0, parents come before children, parent[0] is -1)
 and `node[j]`, the node that
@@ -35,7 +35,9 @@ def at_tables(customers, seating):
 
 
 def name_topics(tables, gamma, given):
-    """Every way to let the root's tables eat one of the given topics each (0, 1, ...) or a new one (-1), and its log probability.
+    """Every way to serve the root's tables a given topic each (0, 1, ...) or a new one (-1).
+
+    With its log probability.
 
     `given[k]` customers ate topic k before anybody came, so this is what the root's restaurant does
     after they did.
@@ -58,7 +60,10 @@ def name_topics(tables, gamma, given):
 
 
 def nested_seatings(docs, node, parent, conc, alpha, given=()):
-    """Every seating of all restaurants: (topics as tuples of tokens, which given topic each is or -1, customers of every node, log probability).
+    """Every seating of all restaurants.
+
+    (Topics as tuples of tokens, which given topic each is or -1, customers of every node, log
+    probability.)
 
     Tokens are numbered through all documents. `conc[s]` is the concentration of node s, `alpha`
     that of the documents.

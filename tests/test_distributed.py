@@ -1,4 +1,6 @@
-"""Sharded corpora: the chain of the parallel sampler to the last bit, by threads and by workers, one of which dies; killed runs; online inference; bad input."""
+"""Sharded corpora: the chain of the parallel sampler to the last bit, by threads and by workers,
+one of which dies; killed runs; online inference; bad input.
+"""
 
 import multiprocessing
 import os
@@ -212,7 +214,9 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
 
 
 def kill_in_the_middle(t, how_many):
-    "From now on this process is killed when the topics of sweep t have been written `how_many` times."
+    """From now on this process is killed when the topics of sweep t have been written `how_many`
+    times.
+    """
     write, left = distributed.write_shard_topics, [how_many]
 
     def deadly(corpus, run, sweep, i, z):
@@ -259,7 +263,9 @@ kill_in_the_middle(3, 2)
 
 
 def test_workers_one_of_which_is_killed(tmp_path, shards, whole):
-    "Two processes; one is killed in the third sweep, after its second shard, and what it had done is done again."
+    """Two processes; one is killed in the third sweep, after its second shard, and what it had
+    done is done again.
+    """
     dask = pytest.importorskip("distributed")
     with (
         dask.LocalCluster(
@@ -313,7 +319,9 @@ def test_online_moves_add_up(tmp_path, monkeypatch):
 
 
 def test_online(tmp_path, monkeypatch):
-    "Shards in random order; the same by workers, and when it is stopped and resumed; as good as OnlineHDP.fit."
+    """Shards in random order; the same by workers, and when it is stopped and resumed; as good as
+    OnlineHDP.fit.
+    """
     corpus = write_shards(tmp_path / "corpus", iter(CORPUS), n_words=25, shard_tokens=2500)
     model, seen = OnlineHDP(**ONLINE), []
     fit(model, corpus, tmp_path / "run", callback=lambda i, state: seen.append(int(state.seen)))
@@ -371,7 +379,9 @@ def test_bad_streams(tmp_path):
 
 
 def test_damaged_corpora(tmp_path, shards):
-    "A folder without an index, a missing shard, one that is cut off, another one in its place, a foreign index."
+    """A folder without an index, a missing shard, one that is cut off, another one in its place, a
+    foreign index.
+    """
     folder = tmp_path / "corpus"
     with pytest.raises(ValueError, match="write_shards"):
         fit(HDP(**MODEL), tmp_path, tmp_path / "run")
@@ -397,7 +407,9 @@ def test_damaged_corpora(tmp_path, shards):
 
 
 def test_foreign_runs(tmp_path, shards):
-    "A checkpoint of another corpus or model; topics that are another corpus's, cut off, or missing."
+    """A checkpoint of another corpus or model; topics that are another corpus's, cut off, or
+    missing.
+    """
     fit(HDP(**MODEL | {"n_iter": 2}), shards, tmp_path / "run")
     other = write_shards(tmp_path / "other", iter(CORPUS), n_words=25, shard_tokens=5000)
     for model, corpus, says in [

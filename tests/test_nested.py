@@ -1,4 +1,6 @@
-"""The nested sampler against exact posteriors, its own bookkeeping and wrong samplers; HNHDP and NestedDP as users meet them."""
+"""The nested sampler against exact posteriors, its own bookkeeping and wrong samplers; HNHDP and
+NestedDP as users meet them.
+"""
 
 import os
 import subprocess
@@ -147,7 +149,9 @@ PAIR = Model([[0], [1]], 2, 2, 1, 1.0, 1.0, 0.5, 0.2, "nested")
     ],
 )
 def test_the_same_check_rejects_wrong_samplers(mistake, model, options):
-    "Equation 13 as printed, m_k - 1 in every cluster, closed clusters without their factor, flips without the way back."
+    """Equation 13 as printed, m_k - 1 in every cluster, closed clusters without their factor,
+    flips without the way back.
+    """
 
     def error(mistake):
         twin = Gibbs(**vars(model), rng=np.random.default_rng(0), mistake=mistake, **options)
@@ -158,7 +162,9 @@ def test_the_same_check_rejects_wrong_samplers(mistake, model, options):
 
 
 def test_concentration():
-    "Slice sampling against quadrature, for a finite K; Escobar and West's update, which is for infinitely many, is rejected."
+    """Slice sampling against quadrature, for a finite K; Escobar and West's update, which is for
+    infinitely many, is rejected.
+    """
     m_k, shape, rate, rng = np.array([5, 3, 1, 0]), 2.0, 1.0, np.random.default_rng(0)
     gamma = np.exp(np.linspace(-30, 5, 20_000))
     density = (
@@ -302,7 +308,9 @@ def test_counts_after_every_sweep(variant):
 
 
 def test_what_is_not_in_use_costs_nothing():
-    "Weights and topics are drawn for clusters in use or open, in large ones for topics in use, and for words that occur."
+    """Weights and topics are drawn for clusters in use or open, in large ones for topics in use,
+    and for words that occur.
+    """
     sampler = NestedSampler(Corpus(corpus40.x, corpus40.offsets, n_words=300), 100, 9, p_open=0.02)
     rng, s = np.random.default_rng(0), sampler.workspace()
     state = sampler.init(rng)
@@ -372,7 +380,9 @@ np.savez(sys.argv[1], **state._asdict())
 
 
 def test_topics_of_tiny_eta():
-    "Gamma draws of shape 0.001 underflow; all of a topic at once in a quarter of the cases here. It is one word then, any of its support, and weights add up to 1 still."
+    """Gamma draws of shape 0.001 underflow; all of a topic at once in a quarter of the cases here.
+    It is one word then, any of its support, and weights add up to 1 still.
+    """
     corpus = Corpus.from_docs([[0, 1]], n_words=3)  # word 2 never occurs
     prior = NestedSampler(corpus, 1, 1, eta=1e-3).prior
     work = new_nested_workspace(nested_data(corpus), 3, 1, 1, True)
@@ -392,7 +402,9 @@ def test_term_variance():
 
 
 def test_where_chains_begin():
-    "Every document in the cluster that `init` says, or with one of so many seeds; topics below `init_topics`; categories leave no choice."
+    """Every document in the cluster that `init` says, or with one of so many seeds; topics below
+    `init_topics`; categories leave no choice.
+    """
     start = lambda **options: NestedSampler(corpus40, 12, 5, **options).init(
         np.random.default_rng(0)
     )
@@ -460,7 +472,9 @@ def kept():
 
 
 def test_predictive(kept):
-    "Word probabilities of a cluster from the counts, topic by topic as (N3) says, unused ones and empty clusters included."
+    """Word probabilities of a cluster from the counts, topic by topic as (N3) says, unused ones
+    and empty clusters included.
+    """
     counts, state, predictive = kept
     corpus, L, V = corpus40, 4, corpus40.n_words
     document = np.repeat(np.arange(40), corpus.doc_lengths)
@@ -605,7 +619,9 @@ def test_results(model, tmp_path):
 
 
 def test_scores():
-    "Whole documents add up one token after the other, each given those before it, if probabilities are averaged as item 49 has it."
+    """Whole documents add up one token after the other, each given those before it, if
+    probabilities are averaged as item 49 has it.
+    """
     model = HNHDP(**{**quick, "n_iter": 4, "burn_in": 3}).fit(corpus40)
     doc = corpus40[:1]
     one_by_one = 0.0
@@ -629,7 +645,9 @@ def test_scores():
 
 
 class Whole:
-    "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
+    """scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up
+    first.
+    """
 
     def _corpus(self, X, reset=False):
         if not isinstance(X, Corpus):

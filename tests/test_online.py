@@ -1,4 +1,6 @@
-"""Online inference: the update against its formulas, each move's change of the bound against full recomputation, topics found from any start, OnlineHDP."""
+"""Online inference: the update against its formulas, each move's change of the bound against full
+recomputation, topics found from any start, OnlineHDP.
+"""
 
 import copy
 import pickle
@@ -155,7 +157,9 @@ def test_the_update_is_its_formulas(s):
 
 
 def test_plain_inference_holds_the_weights_at_first(s):
-    "Ten minibatches long, so that no topic starves before it is one; with moves they follow the documents at once."
+    """Ten minibatches long, so that no topic starves before it is one; with moves they follow the
+    documents at once.
+    """
     for t, moves, held in ((9, False, True), (10, False, False), (0, True, False)):
         state = online(s.state)._replace(t=np.array(t))
         new, _ = online_step(
@@ -265,7 +269,9 @@ def test_the_restricted_iteration_climbs(s):
 
 
 def test_copies_of_a_topic_cost_the_bound_but_predict_the_same(s):
-    "Why the bound does not judge splits: two equal children lower it by about a nat for every document that uses it, and no prediction changes."
+    """Why the bound does not judge splits: two equal children lower it by about a nat for every
+    document that uses it, and no prediction changes.
+    """
     k = int(s.state.beta[:-1].argmax())
     same = online(s.state)._replace(trial=np.array([k]), child=np.ones((1, 2, V)))
     A = np.ones(len(s.batch.vocab))
@@ -315,7 +321,7 @@ def test_a_good_split_wins_and_a_bad_one_does_not():
 def test_holding_out_keeps_every_token(s):
     state = online(s.state)
     cut = hold_out(np.random.default_rng(0), state, s.batch, s.E, PLAIN)
-    (observed, held), docs = cut.part, cut.part.observed.docs
+    held, docs = cut.part.held, cut.part.observed.docs
     assert np.array_equal(docs.counts + held, s.docs.counts)
     assert 0.15 < held.sum() / s.docs.counts.sum() < 0.25
     assert np.allclose(cut.n.sum(1), docs.lengths)
@@ -749,7 +755,9 @@ def test_a_fit_with_empty_documents_and_unused_words():
 
 
 def test_a_stream_may_end_at_any_time(bars):
-    "Ctrl-C between minibatches, a single document, fewer documents than a minibatch: what there is can be used."
+    """Ctrl-C between minibatches, a single document, fewer documents than a minibatch: what there
+    is can be used.
+    """
 
     def stop(i, state):
         if i == 3:
@@ -813,7 +821,9 @@ def test_bad_minibatches_change_nothing(bars, X, says):
 
 
 class WholeOnline(OnlineHDP):
-    "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
+    """scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up
+    first.
+    """
 
     def _corpus(self, X, reset=False):
         if not isinstance(X, Corpus):

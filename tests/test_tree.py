@@ -1,4 +1,6 @@
-"""Trees of Dirichlet processes: the kernel against every nested seating plan, wrong samplers, the groups of a corpus, and TreeHDP."""
+"""Trees of Dirichlet processes: the kernel against every nested seating plan, wrong samplers, the
+groups of a corpus, and TreeHDP.
+"""
 
 import os
 import subprocess
@@ -94,7 +96,9 @@ collect_right = make_collect(sweep_tree)
 
 
 def error(sampler, posterior, n=200_000, collect=collect_right):
-    "Largest error of P(K), co-clustering, tokens in given topics, weights of what is not seen, and a fifth of the relative one of customers."
+    """Largest error of P(K), co-clustering, tokens in given topics, weights of what is not seen,
+    and a fifth of the relative one of customers.
+    """
     c, rng, S, F = (
         sampler.corpus,
         np.random.default_rng(0),
@@ -185,7 +189,9 @@ def test_the_root_alone_is_the_hdp():
 
 
 def test_a_chain_of_only_children():
-    "Words that say nothing: tables of tables of tables, each number Antoniak's given the one below it; K are those of the root."
+    """Words that say nothing: tables of tables of tables, each number Antoniak's given the one
+    below it; K are those of the root.
+    """
     docs, paths, conc = [[0] * 6], [("a", "b", "c")], [2.0, 1.0, 3.0, 0.7, 1.5]
     p = np.zeros(7)
     p[6] = 1.0
@@ -203,7 +209,9 @@ def test_a_chain_of_only_children():
 
 
 def test_given_topics_are_held():
-    "Exact, with two topics given: their words and their tables at the root stay as they are, new topics may come."
+    """Exact, with two topics given: their words and their tables at the root stay as they are, new
+    topics may come.
+    """
     docs, paths, groups, conc = TINY["three"]
     n_vk, tables = np.array([[5, 0], [1, 2]]), (3, 1)
     phi = ((n_vk + 0.3) / (n_vk.sum(axis=0) + 0.6)).T
@@ -277,7 +285,9 @@ def seat(rng, customers, concentration):
 
 @pytest.mark.parametrize("per_node", [False, True])
 def test_joint_distribution_with_everything_free(per_node):
-    "Geweke's test: words and unknowns drawn from the model by nested restaurants, then moved by the sampler."
+    """Geweke's test: words and unknowns drawn from the model by nested restaurants, then moved by
+    the sampler.
+    """
     paths, groups = [("a", "x"), ("a", "x"), ("a", "y"), ("b",), ()], [("c",)]
     lengths, V = [3, 2, 2, 3, 2], 2
     corpus = corpus_of([[0] * n for n in lengths], paths, V)
@@ -288,9 +298,9 @@ def test_joint_distribution_with_everything_free(per_node):
 
     def prior_draw(rng):
         state = sampler._empty(corpus.n_tokens)
-        drawn = rng.gamma(prior.shape) / prior.rate
+        drawn = rng.gamma(prior.first) / prior.second
         state.conc[:] = (
-            rng.gamma(prior.shape[t.level]) / prior.rate[t.level] if per_node else drawn[t.level]
+            rng.gamma(prior.first[t.level]) / prior.second[t.level] if per_node else drawn[t.level]
         )
         state.alpha[()], state.gamma[()], state.eta[()] = drawn[-1], state.conc[0], rng.gamma(4) / 4
         customers = [[] for _ in sampler.nodes]
@@ -439,7 +449,9 @@ def test_counts_after_every_sweep(bars, init, gamma, per_node):
 
 
 def test_running_values_are_those_of_the_counts(bars):
-    "Kernels keep coefficients up to date by small steps: at the end of a document they must be what the counts say."
+    """Kernels keep coefficients up to date by small steps: at the end of a document they must be
+    what the counts say.
+    """
     sampler, rng = (
         TreeSampler(bars, None, [60.0, 10.0, 10.0, 5.0], None, 0.1, init=40),
         np.random.default_rng(0),
@@ -520,8 +532,10 @@ def test_seeds_reproduce_and_resume_is_identical(bars, tmp_path):
 
 CHAIN = """
 rng = np.random.default_rng(0)
-corpus = Corpus.from_docs(rng.integers(9, size=(8, 30)), groups={"a": [*"xxxyyyy", ""], "b": [*"111122", "", ""]})
-state = run_chain(TreeSampler(corpus, None, [20.0, 2.0, 2.0, 2.0], (1, 1), 0.01), np.random.default_rng(1), 4).state
+groups = {"a": [*"xxxyyyy", ""], "b": [*"111122", "", ""]}
+corpus = Corpus.from_docs(rng.integers(9, size=(8, 30)), groups=groups)
+sampler = TreeSampler(corpus, None, [20.0, 2.0, 2.0, 2.0], (1, 1), 0.01)
+state = run_chain(sampler, np.random.default_rng(1), 4).state
 """
 
 
@@ -554,7 +568,9 @@ class Weights(NamedTuple):
 
 
 def test_weights_of_tiny_shapes():
-    "A node without customers and a concentration near 0 draws one topic, and which one in proportion to its parent's weights; no weight is ever 0."
+    """A node without customers and a concentration near 0 draws one topic, and which one in
+    proportion to its parent's weights; no weight is ever 0.
+    """
     m_k, parent, conc = np.zeros((2, 8), np.int64), np.array([-1, 0]), np.array([1.0, 1e-12])
     m_k[0, :2] = 60, 20
     beta, rng, hits = np.zeros((2, 8)), np.random.default_rng(0), np.zeros(3)
@@ -663,7 +679,9 @@ quick = partial(TreeHDP, eta=0.1, init=20, n_iter=8, thin=2, random_state=0)
 
 
 class WholeTreeHDP(TreeHDP):
-    "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
+    """scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up
+    first.
+    """
 
     def _corpus(self, X, reset=False):
         if not isinstance(X, Corpus):
@@ -726,7 +744,9 @@ def test_results(bars, fitted):
 
 
 def test_new_documents_hang_under_their_group(bars, fitted):
-    "An empty document has its node's weights: of its group, of the closest known above, of the root where it has no groups."
+    """An empty document has its node's weights: of its group, of the closest known above, of the
+    root where it has no groups.
+    """
     empty = lambda **groups: fitted.transform(
         Corpus([], [0, 0], n_words=16, groups={name: [label] for name, label in groups.items()})
     )[0]
@@ -749,7 +769,9 @@ def test_new_documents_hang_under_their_group(bars, fitted):
 
 
 def test_groups_matter_to_scores(bars):
-    "Two groups that use different words: a document is predicted better under its own than under the other."
+    """Two groups that use different words: a document is predicted better under its own than under
+    the other.
+    """
     rng = np.random.default_rng(0)
     docs = [rng.integers(4, size=6) + 4 * (j % 2) for j in range(60)]
     groups = {"side": np.array(["even", "odd"])[np.arange(60) % 2]}

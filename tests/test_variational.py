@@ -1,4 +1,6 @@
-"""The variational bound and its kernels against dense formulas, finite differences and Monte Carlo; batch inference and VariationalHDP."""
+"""The variational bound and its kernels against dense formulas, finite differences and Monte
+Carlo; batch inference and VariationalHDP.
+"""
 
 import numpy as np
 import pytest
@@ -174,7 +176,9 @@ def test_e_step_is_a_stationary_point_of_the_full_bound(case):
 
 
 def test_the_check_finds_a_wrong_theta(case):
-    "With K entries in the place of K + 1, as the paper's sums have it, the stationary point is another."
+    """With K entries in the place of K + 1, as the paper's sums have it, the stationary point is
+    another.
+    """
     found = case.found()
     n = doc_topics(found, case.K)
     whole = expected_log(case.alpha * case.beta + np.column_stack([n, np.zeros(len(n))]))[
@@ -474,7 +478,9 @@ def test_progress_of_passes(bars, capsys):
 
 
 class WholeVariational(VariationalHDP):
-    "scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up first."
+    """scikit-learn's checks feed fractions, which a model of counts must refuse; so round them up
+    first.
+    """
 
     def _corpus(self, X, reset=False):
         if not isinstance(X, Corpus):
