@@ -63,7 +63,7 @@ def rising_coefficients(n: int, slope: float, start: float = 0.0) -> np.ndarray:
     float array (n + 1,)
         Coefficients of 1, b, ..., b^n in c (c + 1) ... (c + n - 1), where c = start + slope b.
     """
-    out = np.ones(1)
+    out: np.ndarray = np.ones(1)
     for i in range(n):
         out = polymul(out, [start + i, slope])
     return out
@@ -119,9 +119,8 @@ def exact_states(
     ----------
     sequences : sequence of sequences of int
         Symbols 0..n_symbols-1, negative where one is missing; about ten steps in all at most.
-    n_symbols : int
-    eta : float > 0
-        Parameter of the symmetric Dirichlet prior of every state's symbols.
+    n_symbols, eta : int, float > 0
+        Size and parameter of the symmetric Dirichlet prior of every state's symbols.
     alpha, gamma : float > 0
         Concentration of the rows of the transition matrix and of the global weights.
     kappa : float >= 0
@@ -130,8 +129,7 @@ def exact_states(
     Returns
     -------
     ExactPosterior
-        Over partitions of the steps of all sequences, one after the other; its `log_evidence` is
-        the log probability of the symbols.
+        Over partitions of all steps; its `log_evidence` is the log probability of the symbols.
     """
     x, lengths = [v for s in sequences for v in s], [len(s) for s in sequences]
 
@@ -232,7 +230,8 @@ class DirectWorkspace(NamedTuple):
 
 def new_direct_workspace(capacity: int) -> DirectWorkspace:
     "Make a `DirectWorkspace` for a capacity that is a multiple of 4."
-    return DirectWorkspace(*(np.ones(capacity) for _ in range(6)), np.zeros(capacity, np.int64))
+    new, label = lambda: np.ones(capacity), np.zeros(capacity, np.int64)
+    return DirectWorkspace(new(), new(), new(), new(), new(), new(), label)
 
 # %% ../nbs/31_hmm.ipynb #26e13ddd
 class ParentWeights(NamedTuple):
@@ -587,8 +586,9 @@ def resample_rows(
                 alpha_rate += w
                 if a < start:
                     kappa_rate += w
-    alpha[()] = resample_from(rng, prior.alpha, alpha[()], alpha_shape + m, alpha_rate)
-    kappa[()] = resample_from(rng, prior.kappa, kappa[()], kappa_shape + sticky, kappa_rate)
+    old, own = float(alpha[()]), float(kappa[()])
+    alpha[()] = resample_from(rng, prior.alpha, old, alpha_shape + m, alpha_rate)
+    kappa[()] = resample_from(rng, prior.kappa, own, kappa_shape + sticky, kappa_rate)
 
 # %% ../nbs/31_hmm.ipynb #e5e61a7a
 @njit(nogil=True)
@@ -614,7 +614,7 @@ def resample_weights(rng: np.random.Generator, state: HMMState, prior: HMMPrior)
     for k in range(beta.shape[0]):
         beta[k] = w[k] if k < K else 0.0
     state.beta_u[()] = w[K]
-    resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
+    resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, int(m), sticky)
 
 
 @cache

@@ -110,6 +110,7 @@ def new_blocked_workspace(
     """
     block = min(max(longest, 1), max(memory // capacity, 64))
     order = np.zeros((capacity, capacity) if n_slices else (0, 0), np.int32)
+    new = lambda: np.ones(capacity)
     assert emission.new_params is not None
     return BlockedWorkspace(
         np.zeros(capacity),
@@ -122,7 +123,10 @@ def new_blocked_workspace(
         np.ones(()),
         np.zeros((block, capacity)),
         np.zeros((-(-longest // block), capacity)),
-        *(np.ones(capacity) for _ in range(4)),
+        new(),
+        new(),
+        new(),
+        new(),
         np.zeros(capacity, np.int64),
     )
 
@@ -431,7 +435,7 @@ def resample_weak_limit_weights(rng: np.random.Generator, state: HMMState, prior
     sample_dirichlet(rng, w, w)
     for k in range(L):
         state.beta[k] = w[k]
-    resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, m, sticky)
+    resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, int(m), sticky)
 
 
 @cache

@@ -341,9 +341,9 @@ class HMMSampler:
         if self.method == "direct":
             stop, kernel = 0, make_direct_sweep(self.emission)
             while True:
-                work = new_direct_workspace(state.n_k.size)
+                slots = new_direct_workspace(state.n_k.size)
                 stop = kernel(
-                    rng, state, work, no_parent(), self.prior, self.hyper, self.sequences, stop
+                    rng, state, slots, no_parent(), self.prior, self.hyper, self.sequences, stop
                 )
                 if stop == len(self.sequences.marks):
                     return state
@@ -445,7 +445,7 @@ def check_sequences(
     n_symbols: int | None = None,
     eta: float | None = None,
     **hyper: Any,
-) -> tuple[NamedTuple, Sequences]:
+) -> tuple[Any, Sequences]:
     """Check observations, and bring them into the form that the kernels take.
 
     Parameters

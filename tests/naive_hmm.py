@@ -1,4 +1,4 @@
-"""Slow, readable oracles for the HDP-HMM: its posterior by enumeration of every partition of the time steps, and a plain Gibbs sampler.
+"""The HDP-HMM, slow and readable: its posterior by enumeration, and a plain Gibbs sampler.
 
 Nothing here is imported from the package. Sequences are lists of symbols, None where one is
 missing; steps are numbered through all of them.
@@ -14,7 +14,7 @@ from numpy.polynomial.polynomial import polymul
 
 
 def transitions(z, lengths):
-    "Counts of (from, to); a sequence starts from None, which is a restaurant of its own, shared by all sequences."
+    "Counts of (from, to); all sequences start from None, a restaurant of its own."
     counts, i = Counter(), 0
     for n in lengths:
         for t in range(n):
@@ -30,7 +30,7 @@ def stirling(n):
 
 
 def tables_polynomial(n, alpha, kappa):
-    "Coefficients in beta of (alpha beta + kappa)(alpha beta + kappa + 1) ... (alpha beta + kappa + n - 1)."
+    "Coefficients in beta of c (c + 1) ... (c + n - 1), where c = alpha beta + kappa."
     out = np.zeros(n + 1)
     for m, s in enumerate(stirling(n)):
         for r in range(m + 1):
@@ -39,7 +39,9 @@ def tables_polynomial(n, alpha, kappa):
 
 
 def state_polynomial(z, lengths, alpha, kappa=0.0):
-    """p(z | alpha, kappa, gamma) as a polynomial: entry m is the weight of all seatings in which the oracle is asked m times.
+    """p(z | alpha, kappa, gamma) as a polynomial.
+
+    Entry m is the weight of all seatings in which the oracle is asked m times.
 
     Rows integrated out leave prod_j Gamma(c_j) / Gamma(c_j + n_j) prod_k (alpha beta_k + kappa [j =
     k])_{n_jk}; powers of the beta_k integrate
@@ -126,7 +128,7 @@ class Posterior:
         eta_prior=None,
         n_grid=40,
     ):
-        """Posterior means of alpha, gamma, kappa, eta, those with a Gamma(shape, rate) prior integrated over by quadrature.
+        """Posterior means of alpha, gamma, kappa, eta; those with a Gamma prior by quadrature.
 
         Also makes `n_states` and `same` those of the same posterior.
         """
@@ -167,7 +169,7 @@ class Posterior:
 
 
 class Gibbs:
-    """Direct assignment in plain Python: the conditionals of the HDP-HMM as they are derived, fixed alpha, gamma, kappa and eta.
+    """Direct assignment in plain Python, with alpha, gamma, kappa and eta fixed.
 
     `mistake="self"` leaves out what a self-transition does to its own counts.
     """
@@ -229,10 +231,10 @@ class Gibbs:
             weights[k] = p
         u = self.rng.random() * sum(weights.values())
         for k, w in weights.items():
+            self.z[i] = k
             u -= w
             if u < 0:
                 break
-        self.z[i] = k
         if k == new:
             b = self.rng.beta(1, self.gamma)
             self.beta[k], self.rest = b * self.rest, (1 - b) * self.rest
@@ -269,10 +271,12 @@ def sampled(states, n_steps):
 
 
 class GroupedPosterior(Posterior):
-    """Exact posterior of tiny sequences in groups: one HDP-HMM for each group under a master Dirichlet process, by the urn with an oracle for every group.
+    """Exact posterior of tiny sequences in groups, by the urn with an oracle for every group.
+
+    Every group has an HDP-HMM of its own, under a parent Dirichlet process.
 
     `group[s]` is the group of sequence s, `conc` the concentration of the groups' weights around
-    the master's.
+    the parent's.
     """
 
     def __init__(self, sequences, group, n_symbols, eta, alpha, gamma, conc, kappa=0.0):
@@ -280,33 +284,33 @@ class GroupedPosterior(Posterior):
         super().__init__(sequences, n_symbols, eta, alpha, gamma, kappa)
 
     def prior(self, z, alpha, gamma, kappa):
-        "Step by step: again what was done before, stay by the bonus, or ask; the group's oracle repeats itself or asks the master's."
+        "Step by step: an old transition, the bonus, or the oracles of the group and its parent."
         steps, i = [], 0
         for g, n in zip(self.group, self.lengths):
             steps += [(g, None if t == 0 else z[i + t - 1], z[i + t]) for t in range(n)]
             i += n
 
-        def go(s, done, told, master):
+        def go(s, done, told, parent):
             if s == len(steps):
                 return 1.0
             g, a, k = steps[s]
             after, named = done + Counter([(g, a, k)]), told + Counter([(g, k)])
             stay = kappa * (a == k)
             p = (
-                (done[g, a, k] + stay) * go(s + 1, after, told, master)
+                (done[g, a, k] + stay) * go(s + 1, after, told, parent)
                 if done[g, a, k] + stay
                 else 0.0
             )
             asked = sum(c for (h, _), c in told.items() if h == g)
             if told[g, k]:
-                p += alpha * told[g, k] / (asked + self.conc) * go(s + 1, after, named, master)
+                p += alpha * told[g, k] / (asked + self.conc) * go(s + 1, after, named, parent)
             p += (
                 alpha
                 * self.conc
                 / (asked + self.conc)
-                * (master[k] or gamma)
-                / (sum(master.values()) + gamma)
-                * go(s + 1, after, named, master + Counter([k]))
+                * (parent[k] or gamma)
+                / (sum(parent.values()) + gamma)
+                * go(s + 1, after, named, parent + Counter([k]))
             )
             return p / (
                 sum(c for (h, b, _), c in done.items() if (h, b) == (g, a))

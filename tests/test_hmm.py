@@ -134,7 +134,7 @@ def test_enumeration_agrees_with_the_plain_one(case):
     np.testing.assert_allclose(ours.p_K, exact.n_states, atol=1e-12)
     np.testing.assert_allclose(ours.together, exact.same, atol=1e-12)
     assert ours.log_evidence < 0
-    draws = collect_states(make(*case, method="beam", **FIXED), 3_000)
+    draws = collect_states(make(*case, **FIXED), 10_000)
     assert posterior_error(draws, ours) < 0.06
 
 
