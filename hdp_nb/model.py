@@ -9,13 +9,13 @@ __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'read_model', 'SavedMode
 # %% ../nbs/40_model.ipynb #5890ed8e
 import json
 import math
-import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -31,9 +31,9 @@ from .files import load_npz, save_npz
 from .priors import ConcentrationPrior
 from .topics import TopicCounts
 
-# %% ../nbs/40_model.ipynb #6fc9310e
+# %% ../nbs/40_model.ipynb #eeaefd78
 Callback = Callable[[int, Any], object]  # called as callback(sweep, state)
-PathLike = str | os.PathLike[str]
+PathLike = str | Path
 PriorLike = ConcentrationPrior | tuple[float, float] | None  # (shape, rate) of a Gamma; None: fixed
 Seed = int | np.random.Generator | np.random.RandomState | None
 
