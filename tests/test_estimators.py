@@ -28,8 +28,9 @@ from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.lda import LDASampler
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.nested_models import HNHDP
+from hdp_nb.priors import gamma_prior, log_normal_prior
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.topic_models import HDP, LDA, TreeHDP
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 quick = partial(HDP, n_iter=8, thin=2, random_state=0)
@@ -689,6 +690,30 @@ def test_lists_of_word_ids_are_told_where_to_go(model, X):
 def test_bad_parameters(bars, params, message):
     with pytest.raises(ValueError, match=message):
         quick(**params).fit(bars)
+
+
+@pytest.mark.parametrize(
+    "model, X",
+    [
+        (HDP(alpha_prior=log_normal_prior(0.0, 1.0)), 3 * np.eye(4, dtype=int)),
+        (
+            TreeHDP(levels=[], concentration_priors=[log_normal_prior(0, 1), None]),
+            3 * np.eye(4, dtype=int),
+        ),
+        (DPMixture("normal", alpha_prior=gamma_prior(2.0, 1.0)), np.arange(12.0).reshape(6, 2)),
+    ],
+    ids=["HDP", "TreeHDP", "DPMixture"],
+)
+def test_priors_are_saved_as_priors(model, X, tmp_path):
+    "A prior that is an object comes back as one: a loaded model predicts and can be refitted."
+    model = model.set_params(n_iter=10, thin=2, random_state=0).fit(X)
+    model.save(tmp_path / "m.npz")
+    again = load_model(tmp_path / "m.npz")
+    for name, value in model.get_params().items():
+        value = list(value) if type(value) is tuple else value  # (1, 1) is read as [1, 1]
+        assert again.get_params()[name] == value
+    assert again.score(X + X) == model.score(X + X)
+    assert np.array_equal(again.fit(X).trace_["alpha"], model.trace_["alpha"])
 
 
 @pytest.mark.parametrize("model", ["HDP", "LDA"])
