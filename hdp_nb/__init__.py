@@ -5,7 +5,7 @@ __version__ = "0.1.0"
 import os
 from importlib import import_module
 
-# What users call, and its module: loaded when first asked for, so that `import hdp_nb` costs
+# What users call, and its module, which is loaded when first asked for: `import hdp_nb` costs
 # nothing.
 _HOME = {
     "Corpus": "corpus",
@@ -59,14 +59,12 @@ def __dir__():
 
 
 def _keep_kernels(folder):
-    """Let compiled kernels be kept in a folder, so that they are compiled once on a machine and not once in every process.
+    """Keep compiled kernels in a folder: compiled once on a machine, not once in every process.
 
-    numba notices a change of a function's own file, not of the functions that it calls in other
-    files.
-    So they lie in a folder named by the content of the whole package.  Kernels made inside of
-    functions are compiled anew.
-    The folder's name and the marker file in it show that it is one of these, should anybody want to
-    clear old ones away.
+    numba notices a change of a function's own file, but not of the functions that it calls in other
+    files. So they are kept in a folder named after the content of the whole package. Kernels made
+    inside of functions are compiled again in every process. The folder's name and the marker file
+    in it show what it is, should anybody want to clear old ones away.
     """
     import sys
     from hashlib import sha256

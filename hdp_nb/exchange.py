@@ -58,7 +58,7 @@ class Topics:
                 f"shares must be one number for each of the {self.n_topics_} topics, got"
                 f" {len(self.topic_shares_)}"
             )
-        if vocabulary is not None and len(self.vocabulary_) != n_words:
+        if self.vocabulary_ is not None and len(self.vocabulary_) != n_words:
             raise ValueError(
                 f"vocabulary must name the {n_words} columns of components, got"
                 f" {len(self.vocabulary_)} words"
@@ -165,7 +165,7 @@ def _fitted(model: Any) -> None:
     "Refuse anything that has no topics."
     if not isinstance(model, Topics):
         check_is_fitted(model)
-    if np.ndim(getattr(model, "components_", None)) != 2:
+    if np.ndim(getattr(model, "components_", ())) != 2:
         raise ValueError(f"model must be a fitted topic model or Topics, got {model!r}")
 
 # %% ../nbs/58_exchange.ipynb #c78f9ff7

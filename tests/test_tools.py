@@ -2,6 +2,7 @@
 
 import base64
 import re
+import shutil
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import nbformat
 import pytest
 from contributing import blocks, run
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from notebooks import ROOT, directives, is_run, notebooks, readme
+from notebooks import ROOT, clean, directives, is_run, notebooks, readme
 
 
 def test_directives():
@@ -85,3 +86,23 @@ def test_worked_examples_in_contributing():
     code = blocks()
     assert len(code) == 4 and not re.search(r"import.*\b_[a-z]", "".join(code))
     run(code)
+
+
+def test_clean_formats_and_names_what_it_cannot_mend(tmp_path, capfd):
+    for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "nbs").mkdir()
+    path, script = tmp_path / "nbs" / "00_one.ipynb", tmp_path / "script.py"
+    cell = new_code_cell("import sys\nimport os\nprint( os.sep,sys.path )", execution_count=7)
+    nbformat.write(new_notebook(cells=[cell]), path)
+    script.write_text("x = [1,2]\n")
+    assert clean(tmp_path) and script.read_text() == "x = [1, 2]\n"
+    [cell] = nbformat.read(path, as_version=4).cells
+    assert cell.source == "import os\nimport sys\n\nprint(os.sep, sys.path)"
+    assert cell.execution_count is None
+    before = path.read_bytes()
+    assert clean(tmp_path) and path.read_bytes() == before
+    script.write_text("print(nowhere)\n")
+    capfd.readouterr()
+    assert not clean(tmp_path) and "nowhere" in capfd.readouterr().out
