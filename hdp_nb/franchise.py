@@ -606,7 +606,8 @@ class FranchiseSampler:
     def init(self, rng: np.random.Generator) -> Any:
         "Draw the first state of a chain."
         if isinstance(self.begin, tuple):
-            return self._held(self.begin.seated(rng, self.corpus.offsets))
+            given: Any = self.begin
+            return self._held(given.seated(rng, self.corpus.offsets))
         if not isinstance(self.begin, str):
             z = (
                 _check_topics("init", self.begin, self.corpus)

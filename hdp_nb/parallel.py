@@ -63,10 +63,8 @@ class GammaTable(NamedTuple):
     Attributes
     ----------
     shape : float
-    edge : float array, shape (1024,)
-        Where the cells begin.
-    power : float array, shape (1024,)
-        edge**shape.
+    edge, power : float arrays, shape (1024,)
+        Where the cells begin, and edge**shape.
     ratio : float array, shape (1024,)
         Density at the end of a cell over that at its beginning; 0 for the steep cells and the last.
     """
@@ -138,14 +136,12 @@ def _gamma_in_cell(table, c, u, w, s):
 
 # %% ../nbs/19_parallel.ipynb #fb6e67af
 class Plan(NamedTuple):
-    """A corpus and its division into blocks of words and of documents of about the same cost.
+    """A corpus and its division into blocks of words and of documents of about equal cost.
 
     Attributes
     ----------
-    x : int array, shape (N,)
-        Word ids of all tokens.
-    offsets, lengths : int arrays, shape (J + 1,) and (J,)
-        Where the documents begin in x, and their numbers of tokens.
+    x, offsets, lengths : int arrays, shape (N,), (J + 1,) and (J,)
+        Word ids of all tokens, where the documents begin in x, and their numbers of tokens.
     by_word : int array, shape (N,)
         The tokens, word by word.
     start : int array, shape (V + 1,)
@@ -217,10 +213,8 @@ class ParallelWorkspace(NamedTuple):
     ----------
     g : float array, shape (V, capacity)
         Gamma variates; rows of words that do not occur are not used.
-    below : float array, shape (V, capacity)
-        c_vk of (P7).
-    mass : float array, shape (V,)
-        The last column in use of `below`.
+    below, mass : float arrays, shape (V, capacity) and (V,)
+        c_vk of (P7), and its last column in use.
     inv : float array, shape (capacity,)
         1/sum_v g_vk for the topics of A, 0 for the others.
     total : float array, shape (blocks, capacity)
@@ -229,10 +223,8 @@ class ParallelWorkspace(NamedTuple):
         Tables and tokens of a block's documents.
     label : int array, shape (capacity,)
         New numbers of the topics.
-    tables : int array, shape (blocks,)
-        Tables of words, for eta.
-    log_p : float array, shape (blocks,)
-        Parts of a log probability.
+    tables, log_p : int and float arrays, shape (blocks,)
+        Tables of words, for eta; parts of a log probability.
     """
 
     g: np.ndarray
@@ -591,7 +583,7 @@ def side_by_side(pool: Executor, n_threads: int, kernel: Callable, blocks: int, 
     n_threads : int
         Threads of the pool; each gets about four pieces of work.
     kernel : callable
-        Called as kernel(first, end, *args) for blocks first, ..., end - 1 of all `blocks`.
+        Called as kernel(first, end, *args) for blocks first, ..., end - 1.
     """
     cuts = np.linspace(0, blocks, min(blocks, 4 * n_threads) + 1).astype(int).tolist()
     for done in [pool.submit(kernel, first, end, *args) for first, end in zip(cuts, cuts[1:])]:
