@@ -591,7 +591,7 @@ class FranchiseSampler:
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."
         return {
-            **self.prior._asdict(),
+            **{f"{name}_prior": prior for name, prior in self.prior._asdict().items()},
             "alpha": self.alpha,
             "gamma": self.gamma,
             "eta": self.eta,
