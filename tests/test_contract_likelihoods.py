@@ -33,8 +33,8 @@ from naive_hmm import Posterior
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.emissions import hmm_emission, make_emission, symbols
 from hdp_nb.estimators import load_model
-from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.families import find_likelihood
+from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.likelihood import Likelihood, categorical, likelihoods, poisson, register
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.sequence_models import HDPHMM

@@ -1,4 +1,4 @@
-"""The form of the whole: lint, formatting, types, and the rules of the house that a tool can count."""
+"""The form of the whole: lint, formatting, types, and the rules that a tool can count."""
 
 import ast
 import collections
@@ -14,7 +14,6 @@ MODULES = {
     for p in sorted((ROOT / "hdp_nb").glob("*.py"))
     if p.stem not in ("_modidx", "__init__")
 }
-PACKAGE = (ast.Import, ast.ImportFrom)
 
 
 def functions(tree):
@@ -79,7 +78,7 @@ def test_only_public_names_cross_from_one_module_to_another():
 
 def test_no_function_imports_a_module_of_the_package():
     for name, tree in MODULES.items():
-        inside = [f.name for f in functions(tree) for node, _ in own_imports(f)]
+        inside = [f.name for f in functions(tree) for _ in own_imports(f)]
         assert not inside, f"{name}: {inside}"
 
 

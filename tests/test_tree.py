@@ -22,7 +22,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.topics import new_topic_workspace
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars

@@ -141,6 +141,22 @@ def readme(root=ROOT):
 def export(root=ROOT):
     """Write what is made from the notebooks: the package's modules and the README."""
     nbdev("nbdev-export", root=root)
+    modules = sorted((root / "hdp_nb").glob("[!_]*.py"))
+    # nbdev wraps its list of public names at 120 columns.
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "format",
+            "--quiet",
+            "--config",
+            str(root / "pyproject.toml"),
+        ]
+        + [str(path) for path in modules],
+        cwd=root,
+        check=True,
+    )
     for name, content in readme(root).items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(content)
