@@ -19,11 +19,11 @@ from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.distributed import OnlineShardSampler, ShardSampler
 from hdp_nb.dp import DPMixtureSampler, dp_state
 from hdp_nb.emissions import hmm_emission
+from hdp_nb.families import likelihoods
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.lda import LDASampler
-from hdp_nb.families import likelihoods
 from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler

@@ -21,9 +21,9 @@ from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.dp import DPMixtureSampler
+from hdp_nb.families import normal_inverse_gamma
 from hdp_nb.franchise import FranchiseSampler, unseated
 from hdp_nb.lda import LDASampler
-from hdp_nb.families import normal_inverse_gamma
 from hdp_nb.split_merge import (
     DPSplitMerge,
     HDPSplitMerge,
