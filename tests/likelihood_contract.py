@@ -74,7 +74,7 @@ def check_chain_rule(fam, prior, data):
 
 
 def check_add_remove(fam, prior, data):
-    "At every step of a random walk the slot answers as one that was filled afresh; emptied, it is exactly empty."
+    "After every step of a random walk a slot answers like one filled afresh; emptied, it is empty."
     rng, slots, inside = np.random.default_rng(5), fam.init_stats(prior, 2), []
     for _ in range(80):
         outside = [i for i in range(len(data)) if i not in inside]
@@ -123,7 +123,7 @@ def check_block(fam, prior, data):
 
 
 def check_empty(fam, prior, data):
-    "Empty slots are all alike: marginal 1, prior predictive; cleared and moved-from slots are empty."
+    "Empty slots are alike (marginal 1, prior predictive), also after a clear or a move."
     n = len(data)
     fresh = fam.init_stats(prior, 4)
     alone = [fam.log_marginal(prior, filled(fam, prior, data, [i]), 0) for i in range(n)]
@@ -192,7 +192,7 @@ def check_sample(fam, prior, data, n_pairs=150, n_each=20):
 
 
 def check_predictive(fam, prior, data, n_draws=2500):
-    "The predictive is the density of an observation given a draw of the parameters: which of two slots it is from."
+    "The predictive is the density given a draw of the parameters: which slot is it from?"
     rng, truth, log_odds = np.random.default_rng(2), [], []
     slots = filled(fam, prior, data[:2])
     fam.add(slots, 1, data, 2)
@@ -211,7 +211,7 @@ def check_predictive(fam, prior, data, n_draws=2500):
 
 
 def check_marginal(fam, prior, data, n_draws=2500):
-    "The marginal is the probability of observations that share their parameters: whether six come from one component or two."
+    "The marginal is that of observations that share parameters: one component of six, or two?"
     rng, truth, log_odds = np.random.default_rng(3), [], []
     start = filled(
         fam, prior, data[:3], capacity=1
@@ -239,7 +239,7 @@ def check_marginal(fam, prior, data, n_draws=2500):
 
 
 def check_posterior(fam, prior, data, n_draws=2500):
-    "Given the data, true parameters and a draw from their posterior are exchangeable: neither fits better on average."
+    "Given the data, true parameters and a draw from their posterior fit equally well on average."
     rng, wins = np.random.default_rng(4), []
     start = filled(fam, prior, data[:3], capacity=1)
     for _ in range(n_draws):

@@ -1,4 +1,6 @@
-"""Bad input: a ValueError that names the argument, what it got and what it takes; on the command line one line and exit code 2.
+"""Bad input: a ValueError that names the argument, what it got and what it takes.
+
+On the command line it is one line and exit code 2.
 
 Every case goes through the estimators and, as a file, through `hdp_nb`; nothing may be written,
 changed or removed by either.

@@ -1,4 +1,4 @@
-"""chain: what is kept, resume to the last bit, being killed, being interrupted, threads, bad input."""
+"""chain: what is kept, resuming to the last bit, killed and stopped runs, threads, bad input."""
 
 import os
 import re
@@ -35,10 +35,10 @@ class State(NamedTuple):
 
 
 class Walk:
-    "A random walk that changes its state in place, grows an array, and spawns; touches every kind of leaf."
+    "A random walk with every kind of leaf, which grows an array in place, and spawns."
 
-    def __init__(self, step=1.0, data=np.arange(4)):
-        self.step, self.data = step, data
+    def __init__(self, step=1.0, data=(0, 1, 2, 3)):
+        self.step, self.data = step, np.array(data)
 
     def params(self):
         return {"step": self.step, "data": self.data, "prior": (1, 1), "nothing": None}
@@ -559,12 +559,13 @@ class Big:
         return state, {"x": state.x[0]}
 
 def go(checkpoint, n_iter):
-    return chain.run_chain(Big(), np.random.default_rng(2), n_iter, thin=3, checkpoint=checkpoint, checkpoint_every=1)
+    rng, options = np.random.default_rng(2), dict(checkpoint=checkpoint, checkpoint_every=1)
+    return chain.run_chain(Big(), rng, n_iter, thin=3, **options)
 """
 
 
 def finish_and_compare(file, size, n_iter=40):
-    "The checkpoint that a killed process left can be read, and leads to what an unbroken run gives."
+    "The checkpoint of a killed process can be read, and leads to what an unbroken run gives."
     space = {"SIZE": size}
     exec(CHILD, space)
     done = space["chain"].load_npz(file)["trace/x"].size if "trace/x" in load_npz(file) else 0

@@ -227,7 +227,7 @@ def test_default_parts_are_those_of_the_package():
 
 
 def test_symbols_are_a_faster_categorical():
-    "The emission of symbols and the one made of the likelihood answer alike, whatever comes and goes."
+    "The emission of symbols and the one made of the likelihood answer alike at every step."
     rng, x = np.random.default_rng(0), np.random.default_rng(1).integers(0, 4, 40)
     pair = []
     for kind, hyper in (
@@ -274,7 +274,7 @@ def some_rows(fam, i, n, missing=()):
 
 
 def mixture(name, tmp_path):
-    "fit, predict, score, save, load; and the partitions of four rows against a list of all of them."
+    "fit, predict, score, save, load; and partitions of four rows against a list of all."
     fam = find_likelihood(name)
     for i in range(len(fam.examples)):
         hyper, X = some_rows(fam, i, 12)
@@ -313,7 +313,7 @@ def mixture(name, tmp_path):
 
 
 def hidden_markov(name, sampler, tmp_path):
-    "fit, predict, score, sample, save, load, with steps missing, with groups; statistics follow from the states."
+    "fit, predict, score, sample, save, load, missing steps, groups; statistics from the states."
     fam, emission = find_likelihood(name), hmm_emission(name)
     for i in range(len(fam.examples)):
         if emission is symbols and np.ndim(fam.examples[i][0].get("eta", 0.5)):

@@ -935,7 +935,7 @@ def whole(tmp_path_factory):
     "name", ["c.npz", "docword.c.txt", "d.ldac.gz", "docword.d.txt.gz", "d.txt.gz"]
 )
 def test_truncated_anywhere(whole, tmp_path, name):
-    "A file cut off at any byte is refused (a UCI file that isn't compressed: at any byte but those of its last number)."
+    "A file cut off at any byte is refused (plain UCI: but for the bytes of its last number)."
     content = (whole[0] / name).read_bytes()
     load_corpus(whole[0] / name)
     for end in range(len(content) - (3 if name == "docword.c.txt" else 0)):
@@ -1191,3 +1191,15 @@ def test_over_another_vocabulary():
         Corpus.from_docs([[0, 1]]).over(["a", "b"])
     with pytest.raises(ValueError, match="vocab"):
         corpus.over(["a", "a"])
+
+
+def test_names_that_were_here_once():
+    "Readers and synthetic data have modules of their own; old programs find them here still."
+    import hdp_nb
+    from hdp_nb.corpus import make_bars as old_name
+
+    assert old_name is make_bars is hdp_nb.make_bars
+    for name in ("load_corpus", "make_bars", "make_five_topics", "make_hdp"):
+        assert getattr(hdp_nb.corpus, name) is getattr(hdp_nb, name)
+    with pytest.raises(AttributeError, match="module 'hdp_nb.corpus' has no attribute 'nothing'"):
+        hdp_nb.corpus.nothing  # noqa: B018

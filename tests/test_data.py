@@ -1,4 +1,4 @@
-"""The bundled corpora: the files are the ones described, they hold what they should, and they are found wherever the package is."""
+"""The bundled corpora: they are what is described, and are found wherever the package is."""
 
 import hashlib
 import os

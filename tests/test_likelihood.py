@@ -1,4 +1,4 @@
-"""The formulas of every likelihood by integration, and wrong ones that their contract must reject."""
+"""The formulas of every likelihood by integration, and wrong ones that the contract rejects."""
 
 import math
 import os
@@ -240,7 +240,7 @@ def test_poisson_by_integration():
 
 
 def check_draws(fam, prior, data, n_draws=3000):
-    "Densities under drawn parameters average to the predictive, products of two to the block of two; from the prior, too."
+    "Densities under drawn parameters average to the predictive, products of two to the block."
     slots, params, rng, n = (
         filled(fam, prior, data[:-2]),
         fam.new_params(prior, 2),
@@ -365,7 +365,7 @@ def test_gamma_predictive_is_students_t():
 
 @pytest.mark.parametrize("D", [1, 2, 5])
 def test_wishart_by_the_candidates_formula(D):
-    "f = p(x | theta) h(theta) / p(theta | x) for any theta; and the predictive is a multivariate t."
+    "f = p(x | theta) h(theta) / p(theta | x) for any theta; the predictive is a multivariate t."
     rng, fam, n, kappa0, nu0 = np.random.default_rng(D), normal_inverse_wishart, 8, 0.6, D + 0.5
     mu0, A = rng.standard_normal(D), rng.standard_normal((D, D))
     Psi0, x = A @ A.T + np.eye(D), rng.standard_normal((n + 1, D)) @ A + 1
@@ -399,7 +399,7 @@ def test_wishart_by_the_candidates_formula(D):
 
 @pytest.mark.parametrize("name", NORMAL)
 def test_units_do_not_matter(name):
-    "Data and prior in other units (and turned, for full covariances): the density scales by the volume, no more."
+    "Data and prior in other units (and rotated, for full covariances): only the volume changes."
     fam, rng, D, n = likelihoods[name], np.random.default_rng(4), 2, 12
     x = rng.standard_normal((n, D))
     A, shift = (

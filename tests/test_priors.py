@@ -91,7 +91,7 @@ MODELS = {
         f"HDP-{sampler}": (HDP(sampler, alpha_prior=NARROW, gamma_prior=NARROW, **RUN), DOCS)
         for sampler in ("crf", "direct", "hybrid", "parallel")
     },
-    "LDA": (LDA(3, alpha_prior=NARROW, gamma_prior=NARROW, **RUN), DOCS),
+    "LDA": (LDA(3, alpha_prior=NARROW, **RUN), DOCS),
     "TreeHDP": (TreeHDP(levels=["half"], concentration_priors=NARROW, **RUN), DOCS),
     "DPMixture": (DPMixture(alpha_prior=NARROW, **RUN), SEQUENCE),
     "HNHDP": (HNHDP(n_clusters=3, n_topics=3, conc_cluster_prior=NARROW, **RUN), DOCS),
@@ -193,9 +193,6 @@ def test_mixture_against_quadrature():
         alpha_prior=prior, eta=0.4, n_symbols=3, n_iter=20_000, burn_in=100, thin=1, random_state=0
     ).fit(words)
     draws, alpha = model.samples_["z"], model.trace_["alpha"][100:]
-    print(
-        posterior_error(draws, exact), posterior_error(draws, wrong), alpha.mean(), mean, wrong_mean
-    )
     assert posterior_error(draws, exact) < 0.02 < 0.1 < posterior_error(draws, wrong)
     assert abs(alpha.mean() / mean - 1) < 0.03 < 0.3 < abs(alpha.mean() / wrong_mean - 1)
 
@@ -248,15 +245,6 @@ def test_hdp_against_enumeration():
     ).fit(Corpus.from_docs(docs), callback=lambda sweep, state: draws.append(np.array(state.z)))
     draws = draws[100:]
     means = {name: model.trace_[name][100:].mean() for name in ("alpha", "gamma")}
-    print(
-        posterior_error(draws, exact),
-        posterior_error(draws, wrong),
-        means,
-        alpha,
-        gamma,
-        wrong_alpha,
-        wrong_gamma,
-    )
     assert posterior_error(draws, exact) < 0.02 < 0.1 < posterior_error(draws, wrong)
     for name, right, other in (("alpha", alpha, wrong_alpha), ("gamma", gamma, wrong_gamma)):
         assert abs(means[name] / right - 1) < 0.03 < 0.3 < abs(means[name] / other - 1)

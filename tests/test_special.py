@@ -34,7 +34,7 @@ FINE, WRONG = (
 
 
 def chi2_pvalue(draws, p):
-    "p-value of whole-number draws against probabilities p, outcomes with fewer than 5 expected pooled."
+    "p-value of whole-number draws against probabilities p, rare outcomes pooled."
     counts = np.bincount(draws, minlength=len(p))
     assert len(counts) == len(p) and counts[p == 0].sum() == 0
     expected = p * len(draws)
@@ -220,7 +220,7 @@ def test_categorical_control():
 
 
 def test_categorical_at_the_ends_of_the_uniform():
-    "Weights that don't add up exactly are no way off the end, and a weight of zero is never chosen."
+    "Rounding of the sum does not lead past the end, and a weight of zero is never drawn."
 
     class Fixed:
         def __init__(self, u):
