@@ -25,9 +25,13 @@ from hdp_nb.nested import (
     BOTH,
     GLOBAL,
     LOCAL,
+    NestedCase,
     NestedState,
     _draw_topics,
+    exact_nested,
+    nested_configurations,
     nested_data,
+    nested_log_joint,
     new_nested_workspace,
 )
 from hdp_nb.nested_models import HNHDP, NestedDP
@@ -159,6 +163,21 @@ def test_the_same_check_rejects_wrong_samplers(mistake, model, options):
 
     exact = Posterior(model).mean
     assert error(None) < 0.04 < 0.06 < error(mistake)
+
+
+def test_the_exported_enumeration():
+    "Against the oracle, which has every configuration and the joint in code of its own."
+    model = TINY["full"]
+    case = NestedCase(model.docs, 3, 2, 2, 1.3, 0.7, 1.2, 0.4)
+    exact, (together, words, topics, _) = exact_nested(case), Posterior(model).mean
+    pairs = lambda a: a[np.triu_indices(len(a), 1)]
+    assert np.allclose(exact.mean, np.concatenate([pairs(together), words, pairs(topics)]))
+    assert np.isclose(exact.weight.sum(), 1) and len(exact.weight) == len(exact.c)
+    configurations = list(nested_configurations(case))
+    logs = [nested_log_joint(*at, case) for at in configurations[::97]]
+    flat = lambda z: [t for row in z for t in row]
+    oracle = [model.log_joint(c, q, flat(z)) for c, q, z in configurations[::97]]
+    assert np.allclose(np.diff(logs), np.diff(oracle))  # up to the truncation's constant
 
 
 def test_concentration():
