@@ -291,6 +291,17 @@ def test_same_seed_and_resumed(method, tmp_path):
             )
 
 
+@pytest.mark.parametrize("method", ["direct", "beam", "weak_limit"])
+def test_chains_begin_with_a_number_of_states(method):
+    s = make(some_sequences(np.random.default_rng(1)), 5, 0.1, method=method, max_states=12)
+    for k in (1, 7):
+        state = s.start(k).init(np.random.default_rng(0))
+        assert np.count_nonzero(state.n_k) == k and s.begin == 2
+    for k in (0, 2.5, *([13] if method == "weak_limit" else [])):
+        with pytest.raises(ValueError, match="^k must be"):
+            s.start(k)
+
+
 def short_runs():
     out = []
     for method in ("direct", "beam", "weak_limit"):
