@@ -61,7 +61,7 @@ def test_modules_import_only_from_lower_numbers():
     ]
     assert sorted(order) == sorted(MODULES)
     for name, tree in MODULES.items():
-        for node, module in own_imports(tree):
+        for _, module in own_imports(tree):
             assert not module or order.index(module) < order.index(name), f"{name} imports {module}"
 
 

@@ -121,9 +121,9 @@ def test_without_ipywidgets_it_says_what_to_install(monkeypatch):
 
 # Notebook, and the cell that shows a widget.
 PLAYED = [
-    ("53_widgets", "play_sticks()"),
-    ("53_widgets", "play_seating()"),
-    ("53_widgets", "play_topics(sweeps)"),
+    ("63_widgets", "play_sticks()"),
+    ("63_widgets", "play_seating()"),
+    ("63_widgets", "play_topics(sweeps)"),
     ("20_split_merge", "widget"),
     ("31_hmm", "stepper"),
 ]

@@ -39,11 +39,12 @@ NO_PICTURES = (
 FLOORS = {
     "0": "Ground",
     "1": "Topics by sampling",
-    "2": "Trees, bounds, clusters",
+    "2": "Trees and clusters",
     "3": "Sequences",
-    "4": "Estimators",
-    "5": "Use",
-    "6": "Scale",
+    "4": "Variational inference",
+    "5": "Estimators",
+    "6": "Use",
+    "7": "Scale",
     "9": "Experiments",
     "g": "Experiments",  # the gallery
 }
