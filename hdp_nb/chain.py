@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import joblib
 import numpy as np
@@ -81,7 +81,10 @@ class Sampler(Protocol):
         """
 
 
-def with_attributes(sampler: Sampler, **attributes: Any) -> Sampler:
+_S = TypeVar("_S", bound=Sampler)
+
+
+def with_attributes(sampler: _S, **attributes: Any) -> _S:
     """Copy a sampler with other values of some attributes.
 
     Parameters

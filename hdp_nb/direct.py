@@ -261,7 +261,7 @@ def count_tables(
     n_jk: np.ndarray,
     m_k: np.ndarray,
     beta: np.ndarray,
-    alpha: float,
+    alpha: Any,
     first: int,
     end: int,
 ) -> int:

@@ -223,7 +223,7 @@ def read_job(path: str) -> Job:
         work.g[:, a["fixed"]], work.inv[:] = a["columns"], a["inv"]
         in_turn(add_up_words, work.log_p.size, L, state.beta, plan, work)
     return Job(
-        corpus, Path(a["run"].item()), int(a["t"]), a["label"], a["seed"][()], L, state, work
+        corpus, Path(a["run"].item()), int(a["t"]), a["label"], np.uint64(a["seed"]), L, state, work
     )
 
 
@@ -436,6 +436,8 @@ class ShardSampler(ParallelSampler):
         with topics drawn from these.
     """
 
+    corpus: Any  # a ShardedCorpus, which has what the sweeps ask of a Corpus
+
     def __init__(
         self, corpus: ShardedCorpus, run: str | Path, *args: Any, client: Any = None, **more: Any
     ):
@@ -460,12 +462,12 @@ class ShardSampler(ParallelSampler):
             client,
         )
         if np.ndim(self.alpha):
-            self.alpha = np.full(corpus.n_docs, self.alpha[0])
+            self.alpha = np.full(corpus.n_docs, np.ravel(self.alpha)[0])
 
     def params(self) -> dict[str, Any]:
         "Return everything that identifies model and data in a checkpoint."
         return {
-            **self.prior._asdict(),
+            **{f"{name}_prior": value for name, value in self.prior._asdict().items()},
             "alpha": self.alpha,
             "gamma": self.gamma,
             "eta": self.eta,

@@ -125,7 +125,7 @@ def log_eppf(n_k: ArrayLike, alpha: float) -> float:
 # %% ../nbs/13_dp.ipynb #1269ec4a
 @njit(nogil=True)
 def resample_concentration(
-    rng: np.random.Generator, conc: float, n: Any, n_tables: int, prior: ConcentrationPrior
+    rng: np.random.Generator, conc: Any, n: Any, n_tables: Any, prior: ConcentrationPrior
 ) -> float:
     """One Gibbs draw of a concentration parameter given numbers of tables and customers.
 

@@ -153,7 +153,7 @@ def check_group_paths(groups: Any, n_levels: int) -> list[tuple]:
 
 
 # %% ../nbs/23_hierarchy.ipynb #f574351d
-def find_nodes(nodes: Sequence[tuple], levels: Sequence[str], corpus: Corpus) -> np.ndarray:
+def find_nodes(nodes: Sequence[Sequence[Any]], levels: Sequence[str], corpus: Corpus) -> np.ndarray:
     """Find the node that every new document hangs under.
 
     That is the node of its group or, if the tree does not have the group, of the closest one above

@@ -172,7 +172,7 @@ def resample_group_weights(
         Whether the parent's weights are those of the weak limit, Dir(gamma/K, ..., gamma/K).
     """
     G, K, m_k = len(state.n_a), int(state.K), state.m_k
-    sticky = sum(ask_oracle(rng, one_group(state, 0, 0, g)) for g in range(G))
+    sticky: Any = sum(ask_oracle(rng, one_group(state, 0, 0, g)) for g in range(G))
     m_k[0], tables = 0, np.zeros(G + 1, np.int64)
     parent, conc = np.repeat([-1, 0], [1, G]), np.full(G + 1, float(state.gamma_group))
     count_upward(rng, m_k, state.beta, parent, conc, tables)

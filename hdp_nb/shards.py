@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import numpy as np
@@ -127,12 +127,12 @@ def write_shards(
     for i, part in enumerate(_parts(docs, vocab, n_words, shard_tokens)):
         if i == 0 and vocab is None:
             vocab = part.vocab
-        as_corpus(part, vocab, n_words, min_tokens=0)
+        as_corpus(part, None if vocab is None else list(vocab), n_words, min_tokens=0)
         Corpus(part.x, part.offsets, n_words=part.n_words).save(_shard_path(folder, i))
         V = max(len(n_v), part.n_words)
         n_v = np.bincount(part.x, minlength=V) + np.pad(n_v, (0, V - len(n_v)))
         lengths.append(smallest_ints(part.doc_lengths))
-        rows.append([part.n_docs, part.n_tokens, zlib.crc32(part.x)])
+        rows.append([part.n_docs, part.n_tokens, zlib.crc32(cast(Any, part.x))])
     if not n_v.sum():
         raise ValueError("docs must hold at least one token, got none")
     meta: dict[str, Any] = {"format": _FORMAT, "n_words": len(n_v), "vocab": vocab}
@@ -238,7 +238,10 @@ class ShardedCorpus:
             It is damaged, or not the one that was written.
         """
         part = load_corpus(self._path(i))
-        found, said = [part.n_docs, part.n_tokens, zlib.crc32(part.x)], self._shards[i].tolist()
+        found, said = (
+            [part.n_docs, part.n_tokens, zlib.crc32(cast(Any, part.x))],
+            self._shards[i].tolist(),
+        )
         if found != said:
             raise ValueError(
                 f"{self._path(i)}: takes the shard that was written, of {said[0]} documents and"
@@ -477,7 +480,7 @@ class OnlineShardSampler:
 
     def init(self, rng: np.random.Generator) -> OnlineShardState:
         "Return the state before the first shard."
-        state, _ = self.model._begin(rng, self.corpus)
+        state, _ = self.model._begin(rng, cast(Any, self.corpus))
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
     def start(self, k: int) -> "OnlineShardSampler":

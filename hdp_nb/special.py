@@ -22,6 +22,7 @@ __all__ = [
 
 # %% ../nbs/05_special.ipynb #919798bd
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -29,7 +30,7 @@ from numba import njit
 
 # %% ../nbs/05_special.ipynb #b1a69626
 @njit
-def log_rising(a: float, n: int) -> float:
+def log_rising(a: Any, n: int) -> float:
     """Logarithm of the rising factorial a (a + 1) ... (a + n - 1) = Gamma(a + n) / Gamma(a).
 
     Parameters
@@ -125,7 +126,7 @@ def log_antoniak(n: int, conc: float) -> np.ndarray:
 
 # %% ../nbs/05_special.ipynb #2ed8b3bb
 @njit
-def antoniak(rng: np.random.Generator, n: int, conc: float) -> int:
+def antoniak(rng: np.random.Generator, n: int, conc: Any) -> int:
     """Draw the number of occupied tables after n customers of a Chinese restaurant process.
 
     A sum of Bernoulli(conc / (conc + l - 1)) over customers l = 1..n, in distribution the same as

@@ -150,7 +150,7 @@ def renumber_topics(state: Any, label: np.ndarray) -> bool:
 
 # %% ../nbs/14_topics.ipynb #925a3dd6
 @njit(nogil=True)
-def weigh_topics(p: np.ndarray, coef: np.ndarray, n_vk: np.ndarray, v: int, eta: float) -> None:
+def weigh_topics(p: np.ndarray, coef: np.ndarray, n_vk: np.ndarray, v: int, eta: Any) -> None:
     """Unnormalised probability of every topic for one token: p[k] = coef[k] (n_vk[v, k] + eta).
 
     Parameters
@@ -273,11 +273,7 @@ def new_topic_workspace(n_words: int, longest: int, capacity: int) -> TopicWorks
 # %% ../nbs/14_topics.ipynb #859299da
 @njit(nogil=True)
 def resample_eta(
-    rng: np.random.Generator,
-    eta: float,
-    n_vk: np.ndarray,
-    n_k: np.ndarray,
-    prior: ConcentrationPrior,
+    rng: np.random.Generator, eta: Any, n_vk: np.ndarray, n_k: np.ndarray, prior: ConcentrationPrior
 ) -> float:
     """One Gibbs draw of the topics' Dirichlet parameter given the words of every topic.
 
