@@ -418,6 +418,7 @@ class NestedSampler:
         known = {} if self.categories is None else {"categories": self.categories}
         return {
             **self.prior._asdict(),
+            "conc_cluster_prior": self.prior.conc_cluster,
             "n_clusters": self.K,
             "n_topics": self.L,
             "conc_cluster": self.conc_cluster,

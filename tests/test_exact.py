@@ -5,10 +5,11 @@ from math import exp, lgamma, log
 
 import numpy as np
 import pytest
+
 from hdp_nb.exact import exact_posterior, log_words, partitions, posterior_error
 
 
-@pytest.mark.parametrize("n, bell", enumerate([1, 1, 2, 5, 15, 52, 203, 877]))
+@pytest.mark.parametrize("n, bell", list(enumerate([1, 1, 2, 5, 15, 52, 203, 877])))
 def test_every_partition_comes_once(n, bell):
     found = partitions(n)
     assert len(found) == len(set(found)) == bell
