@@ -315,9 +315,8 @@ def make_inverse_gamma_prior(
     """
     D = check_int("n_dims", n_dims, 1)
     mean, scale = check_vector("mean", mean, D, False), check_vector("scale", scale, D)
-    return NormalInverseGammaPrior(
-        mean, check_number("kappa", kappa), check_number("shape", shape), scale
-    )
+    kappa, shape = check_number("kappa", kappa), check_number("shape", shape)
+    return NormalInverseGammaPrior(mean, kappa, shape, scale)
 
 
 # %% ../nbs/07_families.ipynb #daed78f2

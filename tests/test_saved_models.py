@@ -79,9 +79,9 @@ def test_every_model_and_every_file_is_there():
         if hasattr(getattr(hdp_nb, name), "save") and hasattr(getattr(hdp_nb, name), "fit")
     }
     assert {want["class"] for path, want in SAVED.items() if path.parent == HERE} == public
-    assert set(SAVED) == set(HERE.rglob("*.npz")) and all(
-        path.stat().st_size < 60_000 for path in SAVED
-    )
+    # (test_contract_likelihoods.py looks after the files of format 3.)
+    files = {path for path in HERE.rglob("*.npz") if "format3" not in path.name}
+    assert set(SAVED) == files and all(path.stat().st_size < 60_000 for path in SAVED)
 
 
 @every
