@@ -178,10 +178,15 @@ def update(
     return OnlineState(
         lam,
         beta,
-        *map(np.array, (alpha, gamma, eta, t, state.seen + len(docs.lengths), speed)),
-        state.trial[:0],
-        state.child[:0],
-        state.taken[:, :0],
+        alpha=np.array(alpha),
+        gamma=np.array(gamma),
+        eta=np.array(eta),
+        t=np.array(t),
+        seen=np.array(state.seen + len(docs.lengths)),
+        speed=np.array(speed),
+        trial=state.trial[:0],
+        child=state.child[:0],
+        taken=state.taken[:, :0],
     )
 
 # %% ../nbs/25_online.ipynb #25aa0003
