@@ -7,6 +7,7 @@ import posixpath
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import nbformat
@@ -138,9 +139,23 @@ def readme(root=ROOT):
     return {"README.md": ("\n\n".join(parts) + "\n").encode(), **files}
 
 
+def wrap_names(module):
+    """The text of a module, with the list of its public names in lines of at most 100 columns."""
+    fill = textwrap.TextWrapper(100, subsequent_indent=" " * 11, break_long_words=False).fill
+    return re.sub(
+        r"^__all__ = \[.*?\]",
+        lambda names: fill(" ".join(names[0].split())),
+        module,
+        count=1,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+
+
 def export(root=ROOT):
     """Write what is made from the notebooks: the package's modules and the README."""
     nbdev("nbdev-export", root=root)
+    for path in sorted((root / "hdp_nb").glob("[!_]*.py")):
+        path.write_bytes(wrap_names(path.read_text(encoding="utf-8")).encode())
     for name, content in readme(root).items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(content)
