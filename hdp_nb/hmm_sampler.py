@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from .chain import with_attributes
-from .checks import check_int, check_positive, check_rows
+from .checks import check_int, check_positive, check_rows, ragged_index
 from .corpus import Corpus
 from .emissions import Emission, hmm_emission, symbols
 from hdp_nb.hmm import (
@@ -566,8 +566,5 @@ def take_sequences(sequences: Sequences, which: np.ndarray) -> tuple[Sequences, 
         Which steps these have, numbered as in `sequences`.
     """
     data, marks, offsets = sequences
-    steps = np.concatenate(
-        [np.zeros(0, np.int64), *(np.arange(offsets[i], offsets[i + 1]) for i in which)]
-    )
-    taken = np.concatenate([[0], np.cumsum(np.diff(offsets)[which])])
+    steps, taken = ragged_index(offsets, which)
     return Sequences(data[steps], marks[steps], taken), steps

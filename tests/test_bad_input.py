@@ -390,7 +390,7 @@ def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
     checkpoint.write_bytes(checkpoint.read_bytes()[:200])
     err = refused(*fit)
     assert (
-        "checkpoint" in err and "--overwrite begins anew, another --out leaves it as it is" in err
+        "checkpoint" in err and "--overwrite starts again, another --out leaves it as it is" in err
     )
     np.savez(checkpoint, weights=np.ones(3))
     assert "no checkpoint" in refused(*fit[:-1])  # one line without --quiet, too
