@@ -25,7 +25,8 @@ from hdp_nb.dp import (
     point_partition,
     resample_concentration,
 )
-from hdp_nb.priors import gamma_prior
+from hdp_nb.families import find_likelihood
+from hdp_nb.priors import FIXED_PRIOR, gamma_prior
 from hdp_nb.special import log_antoniak
 
 EXACT = 0.015  # largest error of a probability that a right sampler may make
@@ -67,7 +68,7 @@ families = pytest.mark.parametrize("name", CASES)
 
 def make_sampler(name, alpha=1.0, alpha_prior=None, n=None, fam=None):
     hyper, x, _ = CASES[name]
-    fam = fam or likelihood.likelihoods[name]
+    fam = fam or find_likelihood(name)
     return DPMixtureSampler(fam, x[:n], fam.make_prior(**hyper), alpha, alpha_prior)
 
 
@@ -258,7 +259,7 @@ def test_without_information_the_posterior_is_the_prior():
 def scattered(name, n=60):
     """A sampler with enough observations to fill and empty components often."""
     rng, (hyper, x, _) = np.random.default_rng(6), CASES[name]
-    fam = likelihood.likelihoods[name]
+    fam = find_likelihood(name)
     data = (
         rng.normal(0, 3, (n, x.shape[1]))
         if name.startswith("normal")
@@ -303,10 +304,10 @@ def test_the_kernel_stops_before_the_observation_it_has_no_slot_for():
     sampler = scattered("categorical")
     state = sampler.state(np.zeros(60), capacity=2)
     rng, before = np.random.default_rng(0), None
-    at = make_sweep(sampler.fam)(rng, state, sampler.data, sampler.prior, (0.0, 0.0), 0)
+    at = make_sweep(sampler.fam)(rng, state, sampler.data, sampler.prior, FIXED_PRIOR, 0)
     assert 0 < at < 60 and state.K[0] == len(state.n_k) == 2
     before, used = state.z.copy(), rng.bit_generator.state
-    assert make_sweep(sampler.fam)(rng, state, sampler.data, sampler.prior, (0.0, 0.0), at) == at
+    assert make_sweep(sampler.fam)(rng, state, sampler.data, sampler.prior, FIXED_PRIOR, at) == at
     assert (state.z == before).all() and rng.bit_generator.state == used
 
 
