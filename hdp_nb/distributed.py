@@ -227,7 +227,7 @@ class Phases:
         Today's numbers of the topics in the files.
     """
 
-    def __init__(self, sampler: "ShardSampler", pool: Executor, t: int, label: np.ndarray):
+    def __init__(self, sampler: Any, pool: Executor, t: int, label: np.ndarray):
         self.sampler, self.pool, self.t, self.label = sampler, pool, t, label
         self.seed: Any = None
 
@@ -313,9 +313,7 @@ def draw_by_word(x: np.ndarray, u: np.ndarray, below: np.ndarray) -> np.ndarray:
     return z
 
 
-def begin_at_random(
-    sampler: "ShardSampler", rng: np.random.Generator, base: DirectState
-) -> np.ndarray:
+def begin_at_random(sampler: Any, rng: np.random.Generator, base: DirectState) -> np.ndarray:
     """Give every token a random topic; a document's tokens of one topic share a table.
 
     Parameters
@@ -353,9 +351,7 @@ def begin_at_random(
     return np.cumsum(used) - 1
 
 
-def begin_with_counts(
-    sampler: "ShardSampler", rng: np.random.Generator, base: DirectState
-) -> np.ndarray:
+def begin_with_counts(sampler: Any, rng: np.random.Generator, base: DirectState) -> np.ndarray:
     """Give every token a topic that the counts to begin with have for its word.
 
     The first sweep's topics and weights are those of the counts.

@@ -79,7 +79,7 @@ def write_shards(
     *,
     n_words: int | None = None,
     shard_tokens: int = 1_000_000,
-) -> "ShardedCorpus":
+) -> Any:  # a ShardedCorpus, which the next cell defines
     """Write a stream of documents to a folder, as a sharded corpus.
 
     Memory holds one shard at a time.
