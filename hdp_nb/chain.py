@@ -11,6 +11,7 @@ import copy
 import glob
 import hashlib
 import json
+import math
 import numbers
 import re
 import signal
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import joblib
 import numpy as np
@@ -114,6 +115,8 @@ class Chain:
         Number of sweeps that led to `state`.
     interrupted : bool
         Whether the run was stopped before all its sweeps were done.
+    burn_in : int
+        Number of the first sweep whose state may be kept.
     """
 
     state: Any
@@ -122,6 +125,7 @@ class Chain:
     samples: list = field(default_factory=list)
     n_done: int = 0
     interrupted: bool = False
+    burn_in: int = 0
 
 # %% ../nbs/08_chain.ipynb #a1e966b2
 def _map(f: Callable[[str, Any], Any], nest: Any, path: str) -> Any:
@@ -245,6 +249,13 @@ def _keep_again(samples: list, n_done: int, thin: int, old: int, new: int) -> li
     return [samples[have.index(sweep)] for sweep in want]
 
 
+def _move_burn_in(chain: Chain, burn_in: int, thin: int) -> None:
+    "Drop the samples that a longer burn-in takes."
+    if burn_in != chain.burn_in:
+        chain.samples = _keep_again(chain.samples, chain.n_done, thin, chain.burn_in, burn_in)
+        chain.burn_in = burn_in
+
+
 def _rebuild(arrays, like, snapshot, identity, seed, half_of):
     """The chain in a checkpoint's arrays, formed as the state `like` and its `snapshot`.
 
@@ -274,11 +285,10 @@ def _rebuild(arrays, like, snapshot, identity, seed, half_of):
         trace,
         _fill(arrays, [snapshot] * meta["n_samples"], "samples"),
         meta["n_done"],
+        burn_in=made["burn_in"],
     )
     if half_of is not None and chain.n_done <= half_of:
-        chain.samples = _keep_again(
-            chain.samples, chain.n_done, identity["thin"], made["burn_in"], identity["burn_in"]
-        )
+        _move_burn_in(chain, identity["burn_in"], identity["thin"])
     return chain
 
 
@@ -374,26 +384,46 @@ def _clear_torn(path: str | Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _begin(
-    sampler: Any, rng: np.random.Generator, state: Any, schedule: _Schedule, file: _Checkpoint
-) -> tuple[Chain, Callable[[], None]]:
-    "A chain, new or from its checkpoint, and the function that saves it."
-    if file.path is None:
-        return Chain(sampler.init(rng) if state is None else _copy(state), rng), lambda: None
-    path, n_iter = file.path, schedule.n_iter
-    identity = _identity(sampler, burn_in=schedule.first, thin=schedule.thin)
-    _clear_torn(path)
-    if file.resume and Path(path).exists():
+class _Task(NamedTuple):
+    "Everything that a single chain needs, its arguments checked."
+
+    sampler: Any
+    rng: np.random.Generator
+    state: Any
+    schedule: _Schedule
+    file: _Checkpoint
+    callback: Callable[[int, Any], Any] | None
+    progress: Any
+    chain: Chain | None  # to be continued
+    longer: bool  # whether a checkpoint may have more sweeps than there are to be
+    deadline: float  # by `time.monotonic`
+    turns: int  # how many chains in a row share the time until then
+
+
+def _begin(task: _Task) -> tuple[Chain, Callable[[], None]]:
+    "A chain, new, given or from its checkpoint, and the function that saves it."
+    sampler, _, _, schedule, file, _, _, chain, *_ = task
+    path, n_iter, save = file.path, schedule.n_iter, lambda: None
+    if path is not None:
+        identity = _identity(sampler, burn_in=schedule.first, thin=schedule.thin)
+        save = lambda: _save(path, cast(Chain, chain), identity)
+        _clear_torn(path)
+    if chain is not None:
+        chain.trace = {name: values.tolist() for name, values in chain.trace.items()}
+        if schedule.burn_in is None and chain.n_done <= n_iter:
+            _move_burn_in(chain, schedule.first, schedule.thin)
+    elif path is not None and file.resume and Path(path).exists():
         half_of = n_iter if schedule.burn_in is None else None
         chain = _load(path, sampler, identity, file.seed, half_of)
-        if chain.n_done > n_iter:
+        if chain.n_done > n_iter and not task.longer:
             raise CheckpointError(
                 f"n_iter: takes at least the {chain.n_done} sweeps that are in {path}, got {n_iter}"
             )
     else:
-        chain = Chain(sampler.init(rng) if state is None else _copy(state), rng)
-        _save(path, chain, identity)  # a file that can't be written should fail now
-    return chain, lambda: _save(path, chain, identity)
+        state = sampler.init(task.rng) if task.state is None else _copy(task.state)
+        chain = Chain(state, task.rng, burn_in=schedule.first)
+        save()  # a file that can't be written should fail now
+    return chain, save
 
 
 @contextmanager
@@ -410,25 +440,12 @@ def _bar(progress: Any, n_iter: int, n_done: int) -> Iterator[Any]:
             yield bar
 
 
-class _Task(NamedTuple):
-    "Everything that a single chain needs, its arguments checked."
-
-    sampler: Any
-    rng: np.random.Generator
-    state: Any
-    schedule: _Schedule
-    file: _Checkpoint
-    callback: Callable[[int, Any], Any] | None
-    progress: Any
-
-
 def _run(task: _Task, stop: threading.Event) -> Chain:
     "Run one chain; it ends early when `stop` is set."
-    sampler, rng, state, schedule, file, callback, progress = task
-    chain, save = _begin(sampler, rng, state, schedule, file)
-    n_iter = schedule.n_iter
+    sampler, _, _, schedule, file, callback, progress, *_ = task
+    (chain, save), n_iter, now, late = _begin(task), schedule.n_iter, time.monotonic(), False
     with _bar(progress, n_iter, chain.n_done) as bar:
-        while chain.n_done < n_iter and not stop.is_set():
+        while chain.n_done < n_iter and not (stop.is_set() or late):
             try:
                 chain.state, info = sampler.sweep(chain.rng, chain.state)
             except KeyboardInterrupt:  # a second Ctrl-C in the middle of a sweep:
@@ -441,10 +458,11 @@ def _run(task: _Task, stop: threading.Event) -> Chain:
             except KeyboardInterrupt:
                 stop.set()
             with bar.get_lock():
-                last = {k: f"{v[-1]:.6g}" for k, v in list(chain.trace.items())[:3]}
-                bar.set_postfix(last, refresh=False)
+                shown = {k: f"{v[-1]:.6g}" for k, v in list(chain.trace.items())[:3]}
+                bar.set_postfix(shown, refresh=False)
                 bar.update()
-            if chain.n_done % file.every == 0 or chain.n_done == n_iter or stop.is_set():
+            late = time.monotonic() >= now + (task.deadline - now) / task.turns
+            if late or chain.n_done % file.every == 0 or chain.n_done == n_iter or stop.is_set():
                 save()
     chain.interrupted = chain.n_done < n_iter
     chain.trace = {name: np.array(values) for name, values in chain.trace.items()}
@@ -524,7 +542,8 @@ def run_chain(
     file = _Checkpoint(checkpoint, checkpoint_every, resume, seed)
     _check(rng, schedule, file)
     with _first_ctrl_c() as stop:
-        return _run(_Task(sampler, rng, state, schedule, file, callback, progress), stop)
+        more = None, False, math.inf, 1
+        return _run(_Task(sampler, rng, state, schedule, file, callback, progress, *more), stop)
 
 # %% ../nbs/08_chain.ipynb #d58fc77e
 def _per_chain(name: str, value: Any, n_chains: int) -> list:
@@ -555,11 +574,14 @@ def run_chains(
     thin: int = 1,
     states: Any = None,
     callback: Any = None,
-    progress: bool | dict = False,
+    progress: bool | str | dict = False,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100,
     resume: bool = True,
     seed: Any = None,
+    chains: list[Chain] | None = None,
+    longer: bool = False,
+    max_time: float | None = None,
 ) -> list[Chain]:
     """Run several independent chains in threads.
 
@@ -567,8 +589,9 @@ def run_chains(
 
     Parameters
     ----------
-    sampler : Sampler
-        See `run_chain`. All chains share it.
+    sampler : Sampler, or list of them
+        See `run_chain`. All chains share it; a list has one per chain, of the same posterior:
+        `[sampler.start(1), sampler.start(100)]` begins two chains far apart.
     rng : numpy.random.Generator
     n_chains, n_iter : int
         Number of chains, and of sweeps of each.
@@ -581,14 +604,22 @@ def run_chains(
         States to begin with, one per chain; a single state is that of all.
     callback : callable or list of callables, optional
         Called by all chains, each from its own thread; a list has one per chain.
-    progress : bool or dict
-        True for one progress bar over all sweeps of all chains.
+    progress : bool, str or dict
+        True for one progress bar over all sweeps of all chains, a text for one so labelled.
     checkpoint : str or Path, optional
         "run.npz" stands for the files "run-0.npz", "run-1.npz", ...
     checkpoint_every : int
     resume : bool
     seed : int, optional
         See `run_chain`.
+    chains : list of Chain, optional
+        Chains to continue, to `n_iter` sweeps in all; they are changed. Those that have as many
+        stay as they are.
+    longer : bool
+        Whether checkpoints may have more than `n_iter` sweeps; such chains stay as they are.
+    max_time : float, optional
+        Seconds, > 0. The run ends after the first sweep of each chain that goes beyond them, and at
+        least one; where chains have to wait for each other, they share the time evenly.
 
     Returns
     -------
@@ -609,22 +640,30 @@ def run_chains(
     n_chains = check_int("n_chains", n_chains, 1)
     starts = _per_chain("states", states, n_chains)
     callbacks = _per_chain("callback", callback, n_chains)
-    together = progress is True and n_chains > 1
-    total, label = n_chains * n_iter, f"{n_chains} chains"
+    samplers = _per_chain("sampler", sampler, n_chains)
+    if max_time is not None and not max_time > 0:
+        raise ValueError(f"max_time: takes a number of seconds above 0, got {max_time!r}")
+    together = isinstance(progress, str) or progress is True and n_chains > 1
+    label = progress if isinstance(progress, str) else f"{n_chains} chains"
+    n_threads = min(joblib.effective_n_jobs(n_jobs), n_chains)
+    deadline = time.monotonic() + (math.inf if max_time is None else max_time)
+    total, n_turns = n_chains * n_iter, -(-n_chains // n_threads)
     with (
         _first_ctrl_c() as stop,
         tqdm(total=total, unit="sweep", desc=label, disable=not together) as bar,
     ):
         tasks = []
-        for i, child in enumerate(rng.spawn(n_chains)):
+        for i, child in enumerate([rng] * n_chains if chains else rng.spawn(n_chains)):
             path = None
             if checkpoint is not None:
                 path = Path(checkpoint)
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             file = _Checkpoint(path, checkpoint_every, resume, seed)
             shown = bar if together else progress
-            tasks.append(_Task(sampler, child, starts[i], schedule, file, callbacks[i], shown))
-        parallel = joblib.Parallel(n_jobs=n_jobs, require="sharedmem")
+            one = samplers[i], child, starts[i], schedule, file, callbacks[i], shown
+            more = chains[i] if chains else None, longer, deadline, n_turns - i // n_threads
+            tasks.append(_Task(*one, *more))
+        parallel = joblib.Parallel(n_jobs=n_threads, require="sharedmem")
         return parallel(joblib.delayed(_run_or_stop_all)(task, stop) for task in tasks)
 
 # %% ../nbs/08_chain.ipynb #e6e331eb

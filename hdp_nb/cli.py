@@ -12,6 +12,7 @@ import re
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -116,12 +117,14 @@ _MODEL = (
     "alpha_prior",
     "gamma_prior",
     "eta_prior",
+    "moves",
     "split_merge",
     "n_iter",
     "burn_in",
     "thin",
     "init",
     "n_chains",
+    "max_time",
 )
 _READING = ("corpus", "format", "vocab", "column", "min_count", "min_df", "stop_words")
 
@@ -131,6 +134,8 @@ def _estimator(args: argparse.Namespace) -> Any:
     settings = {name: getattr(args, name) for name in _MODEL}
     if args.levels is None:
         return hdp_nb.HDP(**settings)
+    if settings.pop("moves") not in ("auto", 0):
+        raise ValueError(f"--levels takes --moves 0 only, got {args.moves}")
     for name, only in (("sampler", "direct"), ("split_merge", 0)):
         if settings.pop(name) != only:
             raise ValueError(
@@ -151,6 +156,14 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 # %% ../nbs/66_cli.ipynb #d366aba3
+def _verdict_line(verdict: dict | None) -> str:
+    "Whether the chains agree, in a line, and what to do if they do not."
+    if verdict is None or verdict["converged"] is None:
+        return "Converged? One chain cannot say; --n-chains 2 compares chains that begin far apart"
+    good = "Converged: the chains agree"
+    return good if verdict["converged"] else f"NOT converged. {verdict['advice']}"
+
+
 def _fit(args: argparse.Namespace) -> int:
     "`hdp_nb fit`"
     begin, out = time.monotonic(), Path(args.out)
@@ -175,6 +188,7 @@ def _fit(args: argparse.Namespace) -> int:
         )
         return 130
     print(f"Results: {out} (report.html shows them all)", flush=True)
+    print(_verdict_line(summary["verdict"]), flush=True)
     _say(args, f"Done in {time.monotonic() - begin:.0f} seconds")
     return 0
 
@@ -196,9 +210,11 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
     try:
         if not old:
             note.start()
-        model.fit(
-            train, callback=lambda sweep, state: note.cancel(), checkpoint=part / f"{name}.npz"
-        )
+        with warnings.catch_warnings():  # the last line that is printed says it
+            warnings.simplefilter("ignore", hdp_nb.ConvergenceWarning)
+            model.fit(
+                train, callback=lambda sweep, state: note.cancel(), checkpoint=part / f"{name}.npz"
+            )
         # Settings that make no difference to the result make none to the files.
         return model.set_params(n_jobs=None, verbose=False)
     except hdp_nb.chain.CheckpointError as error:
@@ -217,6 +233,17 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
         if not files():  # nothing was begun, so nothing may stay
             settings.unlink(missing_ok=True)
     return _sample(args, train, part, corpus)
+
+
+def _verdict(model: Any, n_sweeps: int) -> dict[str, Any] | None:
+    "Whether the chains agree, what to do if not, and the table, ready for JSON."
+    if not hasattr(model, "convergence_"):
+        return None
+    advice = model.convergence_.advice(n_sweeps).replace(", and see convergence_", "")
+    for python, typed in (("n_iter='auto'", "--n-iter auto"), ("(n_chains)", "(--n-chains)")):
+        advice = advice.replace(python, typed)
+    rows = model.convergence_.to_json()
+    return {"converged": model.converged_, "advice": advice, "rows": rows}
 
 
 def _write(
@@ -249,11 +276,12 @@ def _write(
         "alpha": getattr(model, "alpha_", None),
         "gamma": getattr(model, "gamma_", None),
         "sweeps": done,
-        "interrupted": hasattr(model, "samples_") and sum(done) < args.n_iter * args.n_chains,
+        "interrupted": bool(getattr(model, "interrupted_", False)),
         "samples": len(getattr(model, "samples_", ())),
         "held_out": test and score_model(model, train.word_counts(), test, 0.2, args.seed),
         "group": level,
         "convergence": convergence_table(model),
+        "verdict": _verdict(model, max(done, default=0)),
         "settings": _settings(args),
     }
     write_json(part / "summary.json", summary)
@@ -369,6 +397,11 @@ def _names(text: str) -> list[str]:
 def _init(text: str) -> int | str:
     "A number of topics, or the name of a way to begin."
     return int(text) if text.lstrip("-").isdigit() else text
+
+
+def _sweeps(text: str) -> int | str:
+    "A number of sweeps, or 'auto'."
+    return text if text == "auto" else int(text)
 
 # %% ../nbs/66_cli.ipynb #6184f61e
 def _option(parser: Any, flag: str, help: str, **settings: Any) -> None:
@@ -498,20 +531,46 @@ def _add_sampling(group: Any) -> None:
         " (crf; with --levels direct)",
     )
     numbers = {"type": int, "metavar": "N"}
+    _option(
+        group,
+        "--moves",
+        "moves between numbers of topics before every sweep, 0 for none, or 'auto': as many as a"
+        " third of a sweep's time allows; none with --levels",
+        type=_sweeps,
+        default="auto",
+        metavar="N",
+    )
     proposals = "proposals to split or merge topics with every sweep"
     _option(group, "--split-merge", proposals, default=0, **numbers)
-    _option(group, "--n-iter", "sweeps over all tokens", default=300, **numbers)
+    _option(
+        group,
+        "--n-iter",
+        "sweeps over all tokens, or 'auto': until the chains agree, 3,000 at most",
+        type=_sweeps,
+        default=300,
+        metavar="N",
+    )
+    group.add_argument(
+        "--max-time", type=float, metavar="SECONDS", help="end the sweeps after this time"
+    )
     _option(group, "--burn-in", "sweeps before the first that is kept (half of them)", **numbers)
     _option(group, "--thin", "keep every N-th after that", default=10, **numbers)
     _option(
         group,
         "--init",
-        "number of topics to deal the tokens to at random, or 'sequential' prediction",
+        "'opposite': every other chain begins with one topic, the others, and a single chain, with"
+        " 100; a number of topics to deal the tokens to at random; or 'sequential' prediction",
         type=_init,
-        default=100,
+        default="opposite",
         metavar="HOW",
     )
-    _option(group, "--n-chains", "independent chains", default=1, **numbers)
+    group.add_argument(
+        "--n-chains",
+        "--chains",
+        default=2,
+        help="independent chains; only several can show whether they have converged (%(default)s)",
+        **numbers,
+    )
     _option(
         group,
         "--n-jobs",
@@ -530,8 +589,8 @@ trace.csv, topics.png, trace.png, shares.png (where there are groups), nodes.csv
 and report.html, one page with all of it.
 
 Until everything is complete, the run lives in DIR.part. If it is killed, or stopped by Ctrl-C,
-the same command continues it and gives the same result, also with a larger --n-iter. Ctrl-C also
-leaves the results so far there."""
+the same command continues it and gives the same result, also with a larger --n-iter (with --moves,
+from --n-iter 200 on). Ctrl-C also leaves the results so far there."""
 
 _FIT_EXAMPLES = """examples:
   hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200

@@ -18,6 +18,7 @@ from scipy.spatial.distance import cdist
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int
+from .convergence import effective_draws, split_rhat
 
 # %% ../nbs/61_diagnostics.ipynb #85f619a4
 def topic_shares(model: Any, n: int = 5) -> np.ndarray:
@@ -58,22 +59,6 @@ def topic_shares(model: Any, n: int = 5) -> np.ndarray:
     return np.array([chain[: min(map(len, chains))] for chain in chains])
 
 # %% ../nbs/61_diagnostics.ipynb #bc09ec7c
-def _arviz_stats() -> Any:
-    "The module of ArviZ that has `ess` and `rhat` of an array (chains, draws)."
-    try:
-        from arviz_stats.base import array_stats
-
-        return array_stats
-    except ImportError:
-        pass
-    try:
-        import arviz
-
-        return arviz
-    except ImportError:
-        raise ImportError("diagnostics need ArviZ: pip install 'hdp_nb[arviz]'") from None
-
-
 def _arrays(traces: Any) -> Any:
     """Traces in any form as an array, or as a dict of arrays.
 
@@ -109,11 +94,7 @@ def _of_each(diagnostic: Callable[[np.ndarray], Any], traces: Any) -> Any:
         return {name: _of_each(diagnostic, rows) for name, rows in x.items()}
     if x.ndim == 3:
         return np.array([_of_each(diagnostic, x[:, :, i]) for i in range(x.shape[2])])
-    works = np.isfinite(x).all() and x.shape[1] >= 4 and (x != x[0, 0]).any()
-    if not works:
-        return math.nan
-    with np.errstate(divide="ignore", invalid="ignore"):  # every chain stuck at a value of its own
-        return float(diagnostic(x))
+    return float(diagnostic(x))
 
 # %% ../nbs/61_diagnostics.ipynb #5b14f8ca
 def rhat(traces: Any) -> Any:
@@ -133,14 +114,8 @@ def rhat(traces: Any) -> Any:
     float, array (quantities,), or dict of them
         NaN where nothing varies, and with fewer than 4 draws or only one chain; infinite if every
         chain is stuck at a value of its own.
-
-    Raises
-    ------
-    ImportError
-        ArviZ is not installed: `pip install 'hdp_nb[arviz]'`.
     """
-    stats = _arviz_stats()
-    return _of_each(lambda x: stats.rhat(x) if len(x) > 1 else math.nan, traces)
+    return _of_each(split_rhat, traces)
 
 
 def ess(traces: Any, method: str = "bulk") -> Any:
@@ -167,13 +142,12 @@ def ess(traces: Any, method: str = "bulk") -> Any:
 
     Raises
     ------
-    ImportError
-        ArviZ is not installed: `pip install 'hdp_nb[arviz]'`.
+    ValueError
+        Another method.
     """
     if method not in ("bulk", "tail", "mean"):
         raise ValueError(f"method: takes 'bulk', 'tail' or 'mean', got {method!r}")
-    stats, prob = _arviz_stats(), {"prob": (0.05, 0.95)} if method == "tail" else {}
-    return _of_each(lambda x: stats.ess(x, method=method, **prob), traces)
+    return _of_each(lambda x: effective_draws(x, method), traces)
 
 # %% ../nbs/61_diagnostics.ipynb #c805610e
 def autocorrelation(trace: ArrayLike, n_lags: int = 100) -> np.ndarray:
@@ -246,7 +220,8 @@ def summary(traces: Any, n_shares: int = 3) -> Summary:
         Of a model, all of `traces_` after burn-in. An array has shape (n_chains, n_draws) or
         (n_chains, n_draws, n_quantities); a mapping goes from names to such arrays, and in a list
         there is one for each chain.
-        Of a fitted topic model also the shares of its largest topics in the kept samples.
+        Of a fitted topic model that does not trace them also the shares of its largest topics in
+        the kept samples.
     n_shares : int
         How many of those; 0 for none.
 
@@ -254,15 +229,11 @@ def summary(traces: Any, n_shares: int = 3) -> Summary:
     -------
     Summary
         Dict from name to Diagnosis (mean, sd, rhat, ess_bulk, ess_tail); it prints as a table.
-
-    Raises
-    ------
-    ImportError
-        ArviZ is not installed: `pip install 'hdp_nb[arviz]'`.
     """
     rows = _arrays(traces)
     rows = dict(rows) if isinstance(rows, dict) else {"": rows}
-    if n_shares and hasattr(traces, "sample_chain_") and hasattr(traces.samples_[0], "n_vk"):
+    kept = hasattr(traces, "sample_chain_") and hasattr(traces.samples_[0], "n_vk")
+    if n_shares and kept and "share_1" not in rows:
         rows |= {
             f"share of topic {i + 1}": shares
             for i, shares in enumerate(np.moveaxis(topic_shares(traces, n_shares), 2, 0))

@@ -667,9 +667,8 @@ normal_inverse_wishart = with_params(
     _full_density,
     _name_full,
 )
-likelihoods.update(
-    {fam.name: fam for fam in (normal_known_variance, normal_inverse_gamma, normal_inverse_wishart)}
-)
+for fam in (normal_known_variance, normal_inverse_gamma, normal_inverse_wishart):
+    likelihoods[fam.name] = fam
 
 # %% ../nbs/07_families.ipynb #e9dd10a6
 def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:

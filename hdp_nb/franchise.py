@@ -34,6 +34,7 @@ from hdp_nb.topics import (
     resize_capacity,
     weigh_topics,
 )
+from .traces import describe_sizes, log_mixture_of
 
 # %% ../nbs/15_franchise.ipynb #99c6e5e8
 class FranchiseState(NamedTuple):
@@ -246,9 +247,7 @@ def _weigh_block(workspace, n_vk, x, tokens, eta):
     "workspace.p[k] becomes mass_k f_k(the words of `tokens` together), up to a common factor."
     num, den, log_w, p = workspace.num, workspace.den, workspace.log_w, workspace.p
     mass, total, seen = workspace.mass, workspace.total, workspace.seen
-    num[:] = 1.0
-    den[:] = 1.0
-    log_w[:] = 0.0
+    num[:], den[:], log_w[:] = 1.0, 1.0, 0.0
     n = tokens.shape[0]
     for r in range(n):
         v = x[tokens[r]]
@@ -298,6 +297,8 @@ def serve_tables(
 ) -> int:
     """Gibbs over the dishes of one document's tables, in place.
 
+    Teh et al. (2006), equation 34, with the topics integrated out.
+
     Parameters
     ----------
     rng : numpy.random.Generator
@@ -317,10 +318,6 @@ def serve_tables(
     int
         The table before which it stopped because no slot was left for a new dish, otherwise the
         number of tables.
-
-    Notes
-    -----
-    Teh et al. (2006), equation 34, with the topics integrated out.
     """
     n_vk, n_k, m_k, n_jt, k_jt = state.n_vk, state.n_k, state.m_k, state.n_jt, state.k_jt
     mass, total, order, ends = workspace.mass, workspace.total, workspace.order, workspace.ends
@@ -577,12 +574,8 @@ class FranchiseSampler:
             as_prior("gamma_prior", gamma_prior),
             as_prior("eta_prior", eta_prior),
         )
-        if not (
-            isinstance(init, (int, np.integer))
-            and init >= 1
-            or isinstance(init, (np.ndarray, tuple))
-            or init == "sequential"
-        ):
+        number = isinstance(init, (int, np.integer)) and init >= 1
+        if not (number or isinstance(init, (np.ndarray, tuple)) or init == "sequential"):
             raise ValueError(
                 'init must be "sequential", a number of topics (at least 1), an array of topics, or'
                 f" the state of a sampler, got {init!r}"
@@ -648,16 +641,11 @@ class FranchiseSampler:
                 f" {self.corpus.n_words} words, {self.corpus.n_docs} documents), got {state.z.size}"
                 f" tokens, {state.n_vk.shape[0]} words, {state.n_tables.size} documents"
             )
-        values = {}
-        for name, value, prior in zip(
-            ("alpha", "gamma", "eta"), self._hyperparameters(), self.prior
-        ):
-            values[name] = (
-                getattr(state, name)
-                if prior.free and np.ndim(value) == getattr(state, name).ndim
-                else np.array(value, float)
-            )
-        return state._replace(**values)
+        names, values = ("alpha", "gamma", "eta"), self._hyperparameters()
+        for name, value, prior in zip(names, values, self.prior):
+            if not prior.free or np.ndim(value) != getattr(state, name).ndim:
+                state = state._replace(**{name: np.array(value, float)})
+        return state
 
     def _drive(self, kernel, rng, state, *more):
         """Run a sweep of a kernel that stops and is called again whenever it needs more slots.
@@ -673,10 +661,8 @@ class FranchiseSampler:
             workspace.at[:] = at
             if kernel(rng, state, workspace, c.x, c.offsets, c.doc_lengths, self.prior, *more):
                 return state
-            at, state = (
-                workspace.at,
-                resize_capacity(state, state.n_k.size + capacity_step(state.n_k.size)),
-            )
+            at, more_slots = workspace.at, capacity_step(state.n_k.size)
+            state = resize_capacity(state, state.n_k.size + more_slots)
 
     def _sweep(self, rng, state, serve):
         return self._drive(_sweep_franchise, rng, state, serve)
@@ -687,8 +673,20 @@ class FranchiseSampler:
         words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
         return state, self._info(state, words, log_franchise(state, self.corpus.offsets))
 
-    def _info(self, state, words, rest):
-        "One row of the trace, from log p(x | z) and the log probability of the rest of the state."
+    def _weights(self, state):
+        "Expected weights of the topics in use, and of all others, (K2)."
+        beta = np.append(state.m_k[: int(state.K)], state.gamma)
+        return beta / beta.sum()
+
+    def _log_mixture(self, state):
+        "Log probability of the words with their topics summed out, (K4)."
+        return log_mixture_of(state, self._weights(state), self.corpus.x, self.corpus.offsets)
+
+    def _info(self, state, words, rest, mixture=None):
+        """One row of the trace.
+
+        From log p(x | z), the log probability of the rest of the state, and (K4).
+        """
         return {
             "n_topics": int(state.K),
             "log_joint": words + rest,
@@ -697,18 +695,17 @@ class FranchiseSampler:
             "gamma": float(state.gamma),
             "eta": float(state.eta),
             "n_tables": int(state.n_tables.sum()),
+            "log_mixture": self._log_mixture(state) if mixture is None else mixture,
+            **describe_sizes(self._sizes(state)),
         }
+
+    def _sizes(self, state):
+        "Tokens of every topic."
+        return state.n_k
 
     def snapshot(self, state: Any) -> TopicCounts:
         "Return what predictions need: words of the topics, their weights (K2), hyperparameters."
         K = int(state.K)
-        n, beta = csr_array(state.n_vk[:, :K]), np.append(state.m_k[:K], state.gamma)
-        return TopicCounts(
-            n.data,
-            n.indices,
-            n.indptr,
-            beta / beta.sum(),
-            np.array(state.alpha.mean()),
-            state.gamma.copy(),
-            state.eta.copy(),
-        )
+        n, alpha = csr_array(state.n_vk[:, :K]), np.array(state.alpha.mean())
+        words, weights = (n.data, n.indices, n.indptr), self._weights(state)
+        return TopicCounts(*words, weights, alpha, state.gamma.copy(), state.eta.copy())

@@ -356,6 +356,15 @@ def _first_free(n_k, k):
 
 
 @njit(nogil=True)
+def _count_move(n_ab, n_ba, n_a, a, b, by):
+    "Add `by` to the number of transitions from a, which may be the start, to b."
+    n_ab[a, b] += by
+    n_a[a] += by
+    if a < n_ba.shape[0]:
+        n_ba[b, a] += by
+
+
+@njit(nogil=True)
 def _derive_rows(state, work):
     "Fill what follows from the counts; returns the free slot."
     n_k, beta, alpha = state.n_k, state.beta, state.alpha[()]
@@ -419,30 +428,27 @@ def make_direct(emission: Emission) -> Callable:
                 return t
             k, mark = z[t], marks[t]
             first, last = mark & FIRST_STEP != 0, mark & LAST_STEP != 0
+            missing = mark & MISSING_STEP != 0
             a = capacity if first else z[t - 1]
-            n_ab[a, k] -= 1  # take the step out, and both transitions that touch it
-            n_a[a] -= 1
+            # Take the step out, and both transitions that touch it.
+            _count_move(n_ab, n_ba, n_a, a, k, -1)
             if not first:
-                n_ba[k, a] -= 1
                 row[a] = 1.0 / (conc + n_a[a])
             if not last:
                 b = z[t + 1]
-                n_ab[k, b] -= 1
-                n_ba[b, k] -= 1
-                n_a[k] -= 1
+                _count_move(n_ab, n_ba, n_a, k, b, -1)
                 row[k] = 1.0 / (conc + n_a[k])
             n_k[k] -= 1
-            if mark & MISSING_STEP == 0:
+            if not missing:
                 remove(stats, k, data, t)
             if n_k[k] == 0:  # no step is left in k: its weight goes back
                 release_state(state, parent, k)
                 ab[k] = ab[free] = 0.0
                 free = min(free, k)
                 ab[free] = max(alpha * beta_u[()], 1e-100)
-            fit = ones
-            if mark & MISSING_STEP == 0:
+            fit = ones if missing else f
+            if not missing:
                 weigh(prior, stats, data, t, size, f)
-                fit = f
             if last:
                 _weigh_after(p, ab, n_ab[a], fit)
                 if not first:
@@ -452,12 +458,8 @@ def make_direct(emission: Emission) -> Callable:
                 _weigh_between(p, work, n_ab[a], n_ba[b], to_b, fit)
                 if not first:  # staying in a changes the counts of its own row
                     own = (kappa + 1.0) * (a == b)
-                    p[a] = (
-                        (ab[a] + kappa + n_ab[a, a])
-                        * (to_b + own + n_ba[b, a])
-                        / (conc + n_a[a] + 1.0)
-                        * fit[a]
-                    )
+                    from_a = ab[a] + kappa + n_ab[a, a]
+                    p[a] = from_a * (to_b + own + n_ba[b, a]) / (conc + n_a[a] + 1.0) * fit[a]
                 if a != b and kappa > 0.0:
                     p[b] = (ab[b] + n_ab[a, b]) * (to_b + kappa + n_ba[b, b]) * row[b] * fit[b]
             k = draw_weighted(rng, p, partial)
@@ -472,18 +474,14 @@ def make_direct(emission: Emission) -> Callable:
                     if free >= size:
                         size += 4
                         p = work.p[:size]
-            if mark & MISSING_STEP == 0:
+            if not missing:
                 add(stats, k, data, t)
             z[t] = k
-            n_ab[a, k] += 1
-            n_a[a] += 1
+            _count_move(n_ab, n_ba, n_a, a, k, 1)
             if not first:
-                n_ba[k, a] += 1
                 row[a] = 1.0 / (conc + n_a[a])
             if not last:
-                n_ab[k, b] += 1
-                n_ba[b, k] += 1
-                n_a[k] += 1
+                _count_move(n_ab, n_ba, n_a, k, b, 1)
                 row[k] = 1.0 / (conc + n_a[k])
         return z.shape[0]
 
@@ -493,15 +491,10 @@ def make_direct(emission: Emission) -> Callable:
 @njit(nogil=True)
 def _move_transitions(state, src, dst):
     "State dst, which is empty, becomes what src was."
-    n_ab, n_ba, n_a = state.n_ab, state.n_ba, state.n_a
-    for k in range(n_a.shape[0] - 1):
-        n_ab[dst, k], n_ab[src, k] = n_ab[src, k], 0
-        n_ba[dst, k], n_ba[src, k] = n_ba[src, k], 0
-    for k in range(n_a.shape[0]):
-        n_ab[k, dst], n_ab[k, src] = n_ab[k, src], 0
-    for k in range(n_a.shape[0] - 1):
-        n_ba[k, dst], n_ba[k, src] = n_ba[k, src], 0
-    n_a[dst], n_a[src] = n_a[src], 0
+    for counts in (state.n_ab, state.n_ba):
+        counts[dst], counts[src] = counts[src], 0
+        counts[:, dst], counts[:, src] = counts[:, src], 0
+    state.n_a[dst], state.n_a[src] = state.n_a[src], 0
     state.n_k[dst], state.n_k[src] = state.n_k[src], 0
     state.beta[dst], state.beta[src] = state.beta[src], 0.0
 
@@ -604,10 +597,8 @@ def resample_rows(
     alpha, kappa : float arrays ()
         Current values.
     prior : HMMPrior
-    m : int
-        Tables that the oracle named.
-    sticky : int
-        Tables that came from kappa.
+    m, sticky : int
+        Tables that the oracle named, and those that came from kappa.
     """
     start = n_a.shape[1] - 1
     if not is_free(prior.kappa) and kappa[()] == 0.0:
@@ -641,16 +632,13 @@ def resample_weights(rng: np.random.Generator, state: HMMState, prior: HMMPrior)
     prior : HMMPrior
     """
     sticky = ask_oracle(rng, state)
-    K, m_k, beta, m, w = state.K[()], state.m_k, state.beta, np.int64(0), np.empty(state.K[()] + 1)
-    for k in range(K):
-        m += m_k[k]
-        w[k] = m_k[k]
+    K, beta, w = state.K[()], state.beta, np.empty(state.K[()] + 1)
+    w[:K], m = state.m_k[:K], state.m_k[:K].sum()
     if is_free(prior.gamma):
         state.gamma[()] = resample_concentration(rng, state.gamma[()], (m,), K, prior.gamma)
     w[K] = state.gamma[()]
     sample_dirichlet(rng, w, w)
-    for k in range(beta.shape[0]):
-        beta[k] = w[k] if k < K else 0.0
+    beta[:K], beta[K:] = w[:K], 0.0
     state.beta_u[()] = w[K]
     resample_rows(rng, state.n_a.reshape(1, -1), state.alpha, state.kappa, prior, int(m), sticky)
 
@@ -704,12 +692,8 @@ def make_recount(emission: Emission) -> Callable:
             clear(state.stats)
         for t in range(z.shape[0]):
             k, start = z[t], marks[t] & FIRST_STEP != 0
-            a = capacity if start else z[t - 1]
-            n_ab[a, k] += 1
-            n_a[a] += 1
+            _count_move(n_ab, n_ba, n_a, capacity if start else z[t - 1], k, 1)
             n_k[k] += 1
-            if not start:
-                n_ba[k, a] += 1
             if marks[t] & MISSING_STEP == 0:
                 add(state.stats, k, data, t)
 

@@ -30,7 +30,6 @@ from .special import antoniak
 from hdp_nb.topics import (
     LEAST_WEIGHT,
     FranchisePrior,
-    TopicCounts,
     TopicWorkspace,
     document_alpha,
     log_likelihood,
@@ -249,8 +248,8 @@ class LDASampler(DirectSampler):
             rest += math.lgamma(K * a) - K * math.lgamma(a) + (a - 1) * np.log(state.beta[:K]).sum()
         return state, self._info(state, words, rest)
 
-    def snapshot(self, state: Any) -> TopicCounts:
-        "Return what predictions need: words, expected weights, hyperparameters."
+    def _weights(self, state):
+        "Expected weights of the topics, and 0, because there are no others."
         K = self.n_topics
         beta = state.m_k[:K] + state.gamma / K if self.learned else np.ones(K)
-        return super().snapshot(state)._replace(beta=np.append(beta / beta.sum(), 0.0))
+        return np.append(beta / beta.sum(), 0.0)

@@ -180,7 +180,7 @@ def grow_stats(fam: Likelihood, prior: Any, stats: Any, capacity: int) -> Any:
     return bigger
 
 # %% ../nbs/06_likelihood.ipynb #5c19fd27
-likelihoods: dict[str, Likelihood] = {}  # by name, in the order of their definition
+likelihoods: dict[str, Likelihood] = {}  # by name; the Normal ones come with hdp_nb.families
 ALIASES = {"normal": "normal_inverse_wishart"}  # other names of the package's own likelihoods
 OWN_NAMES = (
     "categorical",

@@ -6,7 +6,7 @@
 __all__ = ['mix', 'stream', 'uniform', 'GammaTable', 'gamma_table', 'Plan', 'make_plan', 'cut_up',
            'ParallelWorkspace', 'new_parallel_workspace', 'sample_topics', 'add_up_words',
            'find_topic', 'sweep_documents', 'count_words', 'in_turn', 'side_by_side',
-           'log_doc_blocks', 'ParallelSampler']
+           'log_doc_blocks', 'log_mixture_blocks', 'ParallelSampler']
 
 # %% ../nbs/19_parallel.ipynb #b8ae1dbc
 import math
@@ -26,13 +26,11 @@ from .dp import resample_concentration
 from .priors import is_free, scaled_prior
 from .special import log_rising
 from .topics import document_alpha, resample_alpha, resize_capacity
+from .traces import TraceWeights, find_background, log_mixture, new_trace_weights, set_weights
 
 # %% ../nbs/19_parallel.ipynb #59ffcc29
-_STEP, _MIX_A, _MIX_B = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xBF58476D1CE4E5B9),
-    np.uint64(0x94D049BB133111EB),
-)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_MIX_A, _MIX_B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _S11, _S16, _S27, _S30, _S31, _S54 = map(np.uint64, (11, 16, 27, 30, 31, 54))
 _LOW16, _LOW38 = np.uint64(2**16 - 1), np.uint64(2**38 - 1)
 
@@ -88,9 +86,8 @@ def gamma_table(shape: float) -> GammaTable:
     if shape > 1.0 or edge[-1] < 0.01:
         return GammaTable(float(shape), 0 * c, 0 * c, 0 * c)
     with np.errstate(all="ignore"):
-        ratio = np.append(
-            (edge[1:] / edge[:-1]) ** (shape - 1.0) * np.exp(edge[:-1] - edge[1:]), 0.0
-        )
+        drop = (edge[1:] / edge[:-1]) ** (shape - 1.0) * np.exp(edge[:-1] - edge[1:])
+        ratio = np.append(drop, 0.0)
     # Near 0 the distribution function is x^shape/Gamma(1 + shape).
     power = np.where(edge > 1e-200, edge**shape, c * math.gamma(1.0 + shape))
     return GammaTable(float(shape), edge, power, np.where((edge > 0.0) & (ratio > 0.5), ratio, 0.0))
@@ -195,16 +192,9 @@ def cut_up(
         total = np.append(0.0, np.cumsum(cost))
         return np.append(np.searchsorted(total, total[-1] * np.arange(blocks) / blocks), len(cost))
 
-    return Plan(
-        x,
-        offsets,
-        lengths,
-        by_word,
-        np.append(0, np.cumsum(n_v)),
-        cut(1.0 + n_v / n_v.mean()),
-        cut(1.0 + lengths),
-        np.array(0),
-    )
+    start = np.append(0, np.cumsum(n_v))
+    word_block, doc_block = cut(1.0 + n_v / n_v.mean()), cut(1.0 + lengths)
+    return Plan(x, offsets, lengths, by_word, start, word_block, doc_block, np.array(0))
 
 
 class ParallelWorkspace(NamedTuple):
@@ -321,11 +311,9 @@ def sample_topics(
                 else:
                     s = s + _STEP
                     r = mix(s)
-                    c, u, w = (
-                        np.int64(r >> _S54),
-                        float(np.int64((r >> _S16) & _LOW38)) * 2.0**-38,
-                        float(np.int64(r & _LOW16)),
-                    )
+                    c = np.int64(r >> _S54)
+                    u = float(np.int64((r >> _S16) & _LOW38)) * 2.0**-38
+                    w = float(np.int64(r & _LOW16))
                     if (w + 1.0) * 2.0**-16 <= ratio[c]:
                         value = edge[c] + (edge[c + 1] - edge[c]) * u
                     else:
@@ -420,7 +408,6 @@ def sweep_documents(
     plan : Plan
     work : ParallelWorkspace
         Receives the tables and tokens of each block in `m` and `n`.
-
     """
     x, offsets, doc_block = plan.x, plan.offsets, plan.doc_block
     z, beta, n_tables = state.z, state.beta, state.n_tables
@@ -432,12 +419,8 @@ def sweep_documents(
         m_k[:] = 0
         n_k[:] = 0
         for j in range(doc_block[b], doc_block[b + 1]):
-            s, alpha, R, tables = (
-                stream(seed, int(plan.first[()]) + j),
-                document_alpha(state.alpha, j),
-                0,
-                0,
-            )
+            s, alpha = stream(seed, int(plan.first[()]) + j), document_alpha(state.alpha, j)
+            R, tables = 0, 0
             for i in range(offsets[j], offsets[j + 1]):
                 k = z[i]
                 if where[k] < 0:
@@ -560,13 +543,9 @@ def _resample_globals(rng, state, prior, lengths, work):
     if is_free(prior.gamma):
         state.gamma[()] = resample_concentration(rng, state.gamma[()], m, state.K[()], prior.gamma)
     if is_free(prior.eta):
-        eta[()] = max(
-            resample_concentration(
-                rng, V * eta[()], state.n_k, work.tables.sum(), scaled_prior(prior.eta, V)
-            )
-            / V,
-            1e-6,
-        )
+        total, of_total = V * eta[()], scaled_prior(prior.eta, V)  # V eta is a concentration
+        total = resample_concentration(rng, total, state.n_k, work.tables.sum(), of_total)
+        eta[()] = max(total / V, 1e-6)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
 
 # %% ../nbs/19_parallel.ipynb #4122e4e2
@@ -651,6 +630,38 @@ def log_doc_blocks(
             t += round(p * 4194304.0) / 4194304.0
         work.log_p[b] = t
 
+
+@njit(nogil=True)
+def _find_background_blocks(first, end, state, plan, mixture):
+    "b_v of (K4) for some blocks of words."
+    for v in range(plan.word_block[first], plan.word_block[end]):
+        if plan.start[v] < plan.start[v + 1]:
+            find_background(mixture, state.n_vk, v)
+
+
+@njit(nogil=True)
+def log_mixture_blocks(
+    first: int, end: int, state: DirectState, plan: Plan, mixture: TraceWeights, log_p: np.ndarray
+) -> None:
+    """Compute the part of the log probability (K4) that belongs to some blocks of documents.
+
+    Parameters
+    ----------
+    first, end, plan
+        As in `sweep_documents`.
+    state : DirectState
+    mixture : TraceWeights
+        With weights; it is not changed.
+    log_p : float array, shape (blocks,)
+        Receives the parts.
+    """
+    own = new_trace_weights(mixture.background.size, mixture.rate.size)
+    own.rate[:], own.share[:], own.rest[:] = mixture.rate, mixture.share, mixture.rest
+    own.background[:] = mixture.background
+    for b in range(first, end):
+        begin, stop = plan.doc_block[b], plan.doc_block[b + 1]
+        log_p[b] = log_mixture(state, own, plan.x, plan.offsets, begin, stop)
+
 # %% ../nbs/19_parallel.ipynb #f97c3283
 class ParallelSampler(DirectSampler):
     """Partially collapsed Gibbs sampling with documents in parallel, for `run_chain`.
@@ -686,12 +697,11 @@ class ParallelSampler(DirectSampler):
 
     def _offer(self, state, atoms):
         "The state with the weights of new topics, and a slot for the pool after them."
-        K = int(state.K)
-        if K + len(atoms) >= state.beta.size:
-            capacity = 16 * ((K + len(atoms)) // 16 + 1)
-            state = resize_capacity(state, capacity)
+        K, L = int(state.K), int(state.K) + len(atoms)
+        if L >= state.beta.size:
+            state = resize_capacity(state, 16 * (L // 16 + 1))
         state.beta[K:] = 0.0
-        state.beta[K : K + len(atoms)] = atoms
+        state.beta[K:L] = atoms
         return state
 
     def _sweep(self, rng, state, run=in_turn):
@@ -703,14 +713,19 @@ class ParallelSampler(DirectSampler):
         return state
 
     def _log_joint(self, state, run):
-        "log p(x | z), and the log density of the rest of the state, as in DirectSampler."
+        "log p(x | z), the log density of the rest of the state, as in DirectSampler, and (K4)."
         plan, work, K = self.plan, new_parallel_workspace(self.plan, 0), state.K[()]
         run(_log_word_blocks, work.log_p.size, state, plan, work)
         words = work.log_p.sum() - sum(
             log_rising(self.corpus.n_words * float(state.eta), n) for n in state.n_k[:K]
         )
         run(log_doc_blocks, work.log_p.size, state, plan, work)
-        return float(words), float(work.log_p.sum() + log_weights(state.beta, K, state.gamma[()]))
+        rest = work.log_p.sum() + log_weights(state.beta, K, state.gamma[()])
+        mixture = new_trace_weights(self.corpus.n_words, int(K))
+        set_weights(mixture, state.n_k, float(state.eta), self._weights(state))
+        run(_find_background_blocks, work.log_p.size, state, plan, mixture)
+        run(log_mixture_blocks, work.log_p.size, state, plan, mixture, work.log_p)
+        return float(words), float(rest), float(work.log_p.sum())
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         "Resample tokens, tables and all parameters; return the state and the trace's row."

@@ -140,6 +140,36 @@ def _document_list(folder: Path, topics: list[dict]) -> str:
     )
 
 
+def _agreement_table(summary: dict) -> str:
+    "Whether the chains agree, and on what."
+    found = summary.get("verdict")
+    if not found or not found["rows"]:
+        return ""
+    number = lambda value, form: ("-" if value is None else format(value, form), "number")
+    rows = [
+        [
+            html.escape(name.replace("_", " ")),
+            *(number(mean, ",.5g") for mean in row["means"]),
+            number(row["ess"], ",.0f"),
+            number(row["rhat"], ".2f"),
+            {True: "yes", False: "no", None: "-"}[row["ok"]],
+        ]
+        for name, row in found["rows"].items()
+    ]
+    chains = [(f"chain {m}", "number") for m in range(len(rows[0]) - 4)]
+    head = ["mean of", *chains, ("ESS", "number"), ("R-hat", "number"), "agree"]
+    text = {
+        True: "The chains began far apart and agree." if _opposite(summary) else "They agree.",
+        None: "One chain: whether it has converged takes two or more (<code>--n-chains</code>).",
+    }.get(found["converged"], f"Not converged. {html.escape(found['advice'])}")
+    note = "" if found["converged"] else " class='note'"
+    return f"<h2>Do the chains agree?</h2>\n<p{note}>{text}</p>\n" + _table(head, rows)
+
+
+def _opposite(summary: dict) -> bool:
+    return summary["settings"].get("init") == "opposite"
+
+
 def _convergence_table(summary: dict) -> str:
     "R-hat and effective sample sizes, or what it takes to have them."
     found = summary.get("convergence")
@@ -148,7 +178,7 @@ def _convergence_table(summary: dict) -> str:
     if not found:
         return (
             "<p class='soft'>R-hat and effective sample sizes are added where there are 100 sweeps"
-            " after burn-in and ArviZ is installed (<code>pip install 'hdp_nb[arviz]'</code>).</p>"
+            " after burn-in.</p>"
         )
     number = lambda value, form=None: (
         "-" if value is None else format(value, form or (",.0f" if abs(value) >= 100 else ".3g")),
@@ -271,6 +301,7 @@ def write_report(folder: Path) -> None:
             "Number of topics and logarithm of the joint probability, sweep by sweep. "
             "A curve that still climbs at its end asks for more sweeps.",
         ),
+        _agreement_table(summary),
         _convergence_table(summary),
         "<h2>Settings</h2>",
         _settings_table(summary),

@@ -266,17 +266,14 @@ def convergence_table(model: Any, least: int = 100) -> dict[str, dict[str, float
     -------
     dict or None
         `mean`, `sd`, `rhat` and `ess` (effective sample size, bulk) for each trace that varies.
-        None for a model that is not sampled, for shorter chains, or without ArviZ.
+        None for a model that is not sampled, and for shorter chains.
     """
     if not hasattr(model, "traces_"):
         return None
     done = [(row == row).sum() for row in model.traces_["log_joint"][:, model.burn_in_ :]]
     if min(done) < least:
         return None
-    try:
-        found = hdp_nb.diagnostics.summary(model, n_shares=0)
-    except ImportError:
-        return None
+    found = hdp_nb.diagnostics.summary(model, n_shares=0)
     number = lambda value: value if value == value else None  # JSON has no NaN
     return {
         name: {"mean": d.mean, "sd": d.sd, "rhat": number(d.rhat), "ess": number(d.ess_bulk)}
@@ -420,7 +417,8 @@ def describe_sweeps(summary: dict) -> str:
     if chains > 1:
         text += f" in each of {chains} chains"
     if summary["interrupted"]:
-        text += f" of {summary['settings']['n_iter']:,}, interrupted"
+        n_iter = summary["settings"]["n_iter"]
+        text += ", interrupted" if n_iter == "auto" else f" of {n_iter:,}, interrupted"
     return text
 
 
@@ -445,7 +443,7 @@ def describe_held_out(summary: dict) -> str:
     return f"nothing; {share:g} of {documents} leaves no word to predict"
 
 # %% ../nbs/64_results.ipynb #7f494a9b
-_SWEEPS = ("n_iter", "burn_in")  # settings that may change when a run is continued
+_SWEEPS = ("n_iter", "burn_in", "max_time")  # settings that may change when a run is continued
 
 
 def digest_run(settings: Any, corpus: Any) -> str:

@@ -4,8 +4,10 @@
 
 # %% auto #0
 __all__ = ['log_rising', 'log_stirling', 'log_antoniak', 'antoniak', 'digamma', 'trigamma',
-           'antoniak_moments', 'sample_categorical', 'log_sum_exp', 'sample_log_categorical',
-           'sample_log_dirichlet', 'sample_dirichlet', 'sample_sticks', 'invert_cholesky']
+           'antoniak_moments', 'sample_categorical', 'draw_index', 'log_sum_exp',
+           'sample_log_categorical', 'sample_log_dirichlet', 'sample_dirichlet', 'sample_sticks',
+           'power_edges', 'power_quantile', 'power_cdf', 'log_power', 'close_curve', 'draw_curve',
+           'log_curve', 'weigh_nodes', 'log_line', 'log_beta', 'invert_cholesky']
 
 # %% ../nbs/05_special.ipynb #919798bd
 import math
@@ -243,6 +245,33 @@ def sample_categorical(rng: np.random.Generator, w: np.ndarray) -> int:
             return k
     return len(w) - 1  # never reached: passed ends at total, which is above u
 
+# %% ../nbs/05_special.ipynb #de1a67f7
+@njit(nogil=True)
+def draw_index(rng: np.random.Generator, p: np.ndarray, R: int, total: float) -> int:
+    """Draw an index below R with probability proportional to p.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    p : float array
+        Weights, 0 or more; entries from R on are not read.
+    R : int
+    total : float
+        Sum of p[:R].
+
+    Returns
+    -------
+    int
+    """
+    u, last = rng.random() * total, 0
+    for r in range(R):
+        if p[r] > 0.0:
+            last = r  # rounding may leave u a hair too large: then the last possible one
+            if u < p[r]:
+                break
+            u -= p[r]
+    return last
+
 # %% ../nbs/05_special.ipynb #70400c42
 @njit
 def log_sum_exp(logw: np.ndarray) -> float:
@@ -387,6 +416,199 @@ def sample_sticks(rng: np.random.Generator, conc: float, out: np.ndarray) -> flo
         out[k] = -rest * math.expm1(log_keep)  # expm1: precise also where the piece is tiny
         rest *= math.exp(log_keep)
     return rest
+
+# %% ../nbs/05_special.ipynb #3cba3bf5
+@njit(nogil=True)
+def power_edges(a: float, c: float) -> tuple[float, float, float]:
+    "Return where the ends of the density with powers a - 1 and c - 1 begin, and its middle height."
+    left, right = min(a, 0.02), min(c, 0.02)
+    return left, right, 1.0 / (left / a + right / c + 1.0 - left - right)
+
+
+@njit(nogil=True)
+def power_quantile(y: float, a: float, c: float) -> tuple[float, float]:
+    """Return a quantile of the density with a power a - 1 at 0 and c - 1 at 1, flat in between.
+
+    Parameters
+    ----------
+    y : float
+        Probability, 0 to 1.
+    a, c : float
+        Above 0, at most 1.
+
+    Returns
+    -------
+    u, u1 : float
+        The quantile and 1 minus it, both at least 1e-290.
+    """
+    left, right, height = power_edges(a, c)
+    if y <= height * left / a:
+        u = max(left * (y * a / (height * left)) ** (1.0 / a), 1e-290)
+        return u, 1.0 - u
+    if 1.0 - y <= height * right / c:
+        u1 = max(right * ((1.0 - y) * c / (height * right)) ** (1.0 / c), 1e-290)
+        return 1.0 - u1, u1
+    u = left + (y - height * left / a) / height
+    return u, 1.0 - u
+
+
+@njit(nogil=True)
+def power_cdf(u: float, u1: float, a: float, c: float) -> float:
+    "Return the inverse of `power_quantile`; u1 is 1 - u."
+    left, right, height = power_edges(a, c)
+    if u <= left:
+        return height * left / a * (u / left) ** a
+    if u1 <= right:
+        return 1.0 - height * right / c * (u1 / right) ** c
+    return height * (left / a + u - left)
+
+
+@njit(nogil=True)
+def log_power(u: float, u1: float, a: float, c: float) -> float:
+    "Return the log density of `power_quantile` at u; u1 is 1 - u."
+    left, right, height = power_edges(a, c)
+    if u <= left:
+        return math.log(height) + (a - 1.0) * math.log(u / left)
+    if u1 <= right:
+        return math.log(height) + (c - 1.0) * math.log(u1 / right)
+    return math.log(height)
+
+# %% ../nbs/05_special.ipynb #b2009600
+@njit(nogil=True)
+def close_curve(y: np.ndarray, f: np.ndarray) -> float:
+    """Scale heights to a maximum of 1, raise the lowest to 1e-9, and return the area below them.
+
+    Parameters
+    ----------
+    y : float array, shape (nodes,)
+        Increasing, from 0 to 1.
+    f : float array, shape (nodes,)
+        Heights there, not negative, one above 0; changed in place.
+
+    Returns
+    -------
+    float
+        Area below the straight lines through them.
+    """
+    top, area = f.max(), 0.0
+    for g in range(f.size):
+        f[g] = max(f[g] / top, 1e-9)
+    for g in range(f.size - 1):
+        area += 0.5 * (f[g] + f[g + 1]) * (y[g + 1] - y[g])
+    return area
+
+
+@njit(nogil=True)
+def draw_curve(rng: np.random.Generator, y: np.ndarray, f: np.ndarray, area: float) -> float:
+    """Draw from the density that is linear between nodes.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    y, f : float arrays, shape (nodes,)
+        Nodes from 0 to 1, and heights there.
+    area : float
+        What `close_curve` returned.
+
+    Returns
+    -------
+    float
+        From 0 to 1.
+    """
+    r, g = rng.random() * area, 0
+    while g < f.size - 2 and r >= 0.5 * (f[g] + f[g + 1]) * (y[g + 1] - y[g]):
+        r -= 0.5 * (f[g] + f[g + 1]) * (y[g + 1] - y[g])
+        g += 1
+    width = y[g + 1] - y[g]
+    slope = (f[g + 1] - f[g]) / width
+    # The root of f t + slope t^2/2 = r that is stable where the slope is near 0.
+    t = 2.0 * r / (f[g] + math.sqrt(max(f[g] * f[g] + 2.0 * slope * r, 0.0)))
+    return y[g] + min(t, width)
+
+
+@njit(nogil=True)
+def log_curve(y: np.ndarray, f: np.ndarray, area: float, at: float) -> float:
+    "Return the log density of `draw_curve` at a point."
+    g = 0
+    while g < f.size - 2 and at >= y[g + 1]:
+        g += 1
+    t = min(max((at - y[g]) / (y[g + 1] - y[g]), 0.0), 1.0)
+    return math.log((f[g] * (1.0 - t) + f[g + 1] * t) / area)
+
+# %% ../nbs/05_special.ipynb #5f162864
+@njit(nogil=True)
+def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarray, n: int) -> None:
+    """Multiply f[g] by prod_e (1 + x[g] slope[e])^count[e], up to a constant, in place.
+
+    Parameters
+    ----------
+    f, x : float arrays, shape (nodes,)
+    slope : float array, at least n entries
+    count : float array, at least n entries
+        Whole numbers.
+    n : int
+        Cells of the document.
+    """
+    power, since = np.empty(f.size), 0.0
+    for e in range(n):
+        a, m = slope[e], int(count[e])
+        if a == 0.0 or m == 0:
+            continue
+        if m <= 4:
+            for g in range(f.size):
+                factor = max(1.0 + x[g] * a, 1e-12)
+                product = factor
+                for _ in range(m - 1):
+                    product *= factor
+                f[g] *= product
+            since += m
+        else:
+            top = 0.0
+            for g in range(f.size):
+                power[g] = max(1.0 + x[g] * a, 1e-12)
+                top = max(top, power[g])
+            for g in range(f.size):
+                power[g] /= top
+            while m > 0:  # the m-th power by squaring
+                if m & 1:
+                    for g in range(f.size):
+                        f[g] *= power[g]
+                m >>= 1
+                if m > 0:
+                    for g in range(f.size):
+                        power[g] *= power[g]
+            since = 99.0
+        if since > 12.0:
+            top = 0.0
+            for g in range(f.size):
+                top = max(top, f[g])
+            for g in range(f.size):
+                f[g] /= top
+            since = 0.0
+
+
+@njit(nogil=True)
+def log_line(x: float, slope: np.ndarray, count: np.ndarray, n: int) -> float:
+    "Logarithm of prod_e (1 + x slope[e])^count[e] over the first n cells."
+    total, product, since = 0.0, 1.0, 0
+    for e in range(n):
+        factor, m = max(1.0 + x * slope[e], 1e-12), int(count[e])
+        if m <= 4:
+            for _ in range(m):
+                product *= factor
+            since += m
+            if since > 12:
+                total += math.log(product)
+                product, since = 1.0, 0
+        else:
+            total += m * math.log(factor)
+    return total + math.log(product)
+
+
+@njit(nogil=True)
+def log_beta(a: float, c: float) -> float:
+    "Logarithm of the Beta function."
+    return math.lgamma(a) + math.lgamma(c) - math.lgamma(a + c)
 
 # %% ../nbs/05_special.ipynb #82a5acf9
 @njit

@@ -29,7 +29,8 @@ def with_count(value):
 
 
 def hdp(**params):
-    return HDP(**{"n_iter": 4, "burn_in": 2, "random_state": 0, **params})
+    quick = {"n_iter": 4, "burn_in": 2, "n_chains": 1, "moves": 0, "random_state": 0}
+    return HDP(**{**quick, **params})
 
 
 def mixture(**params):
@@ -263,6 +264,10 @@ PARAMETERS = [
     ("sampler", "magic"),
     ("init", 0),
     ("init", "luck"),
+    ("moves", -1),
+    ("moves", "often"),
+    ("max_time", 0),
+    ("max_time", -1),
     ("random_state", -1),
 ]
 
@@ -381,12 +386,12 @@ def test_a_checkpoint_that_is_no_more(make, folder):
 
 def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
     save("x.npz", X)
-    fit = ["fit", "x.npz", "--out", "run", "--n-iter", "4", "--quiet"]
+    fit = ["fit", "x.npz", "--out", "run", "--n-iter", "4", "--n-chains", "1", "--quiet"]
     with monkeypatch.context() as patch:
         patch.setattr(cli, "_write", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             cli.main(fit)
-    [checkpoint] = Path("run.part").glob("*.npz")
+    (checkpoint,) = Path("run.part").glob("*.npz")
     checkpoint.write_bytes(checkpoint.read_bytes()[:200])
     err = refused(*fit)
     assert (

@@ -4,7 +4,6 @@ The one of CONTRIBUTING's worked example is among them. A new likelihood is test
 it is registered, on its `examples`.
 """
 
-import json
 import math
 import os
 import subprocess
@@ -469,30 +468,3 @@ def test_every_emission_is_exact(name, method, n):
 @pytest.mark.slow
 def test_another_model_is_not(name="poisson"):
     assert distance_to_exact(name, "direct", 60_000, alpha=6.0) > 0.03
-
-
-# --- files of earlier formats ---------------------------------------------------------------------
-
-OLD = json.loads((Path(__file__).parent / "models" / "hdphmm-format3.json").read_text())
-
-
-@pytest.mark.parametrize("emission", [*OLD])
-def test_models_whose_statistics_have_no_names(emission, tmp_path):
-    "Files of format 3 numbered the statistics of a state; they say the same now as then."
-    path, then = Path(__file__).parent / "models" / f"hdphmm-format3-{emission}.npz", OLD[emission]
-    model, X, kwargs = (
-        load_model(path),
-        np.array(then["X"]),
-        {"groups": ["a", "b"]} if emission == "categorical" else {},
-    )
-    assert set(model.samples_[0].stats) == set(hmm_emission(emission).kept)
-    for _ in range(2):
-        np.testing.assert_allclose(
-            model.score_samples(X, [24, 24], **kwargs), then["score"], rtol=1e-10
-        )
-        assert model.predict(X, [24, 24], **kwargs).tolist() == then["predict"]
-        np.testing.assert_allclose(
-            model.sample(4, 0, *(["a"] if kwargs else []))[0], then["sample"], rtol=1e-9
-        )
-        model.save(tmp_path / "m.npz")
-        model = HDPHMM.load(tmp_path / "m.npz")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hdp_nb
+from hdp_nb.births import TopicMoves
 from hdp_nb.chain import Sampler, run_chain, with_attributes
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
@@ -31,6 +32,7 @@ from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.split_merge import DPSplitMerge, SplitMerge
 from hdp_nb.topic_models import HDP
+from hdp_nb.topics import predictive_topics
 from hdp_nb.tree import TreeSampler
 from hdp_nb.variational_models import OnlineHDP
 
@@ -38,7 +40,7 @@ RNG = np.random.default_rng(0)
 # Twenty documents of 12 tokens over 9 words, the last of which never occurs, and two empty ones.
 DOCS = [[], *(RNG.choice(8, 12, p=RNG.dirichlet(np.full(8, 0.3))).tolist() for _ in range(20)), []]
 CORPUS = Corpus.from_docs(DOCS, n_words=9, groups={"side": ["left", "right"] * 11})
-GIVEN = HDP(n_iter=2, random_state=0).fit(CORPUS).samples_[-1]
+GIVEN = HDP(n_iter=2, n_chains=1, random_state=0).fit(CORPUS).samples_[-1]
 POINTS = RNG.normal(size=(60, 2)) + 3 * RNG.integers(3, size=(60, 1))
 SYMBOLS = np.where(RNG.random(120) < 0.1, -1, RNG.integers(5, size=120))  # some are missing
 ETA_LEARNED = {"eta_prior": (1, 1)}
@@ -299,6 +301,10 @@ CASES = {
     "mixture with moves": moves(DPSplitMerge, MIXTURE, n_proposals=3, until=3),
     "franchise with moves": moves(HDPSplitMerge, FRANCHISE, n_proposals=3),
     "direct with moves": moves(HDPSplitMerge, DIRECT, n_proposals=3, scans=1),
+    "franchise with topic moves": moves(TopicMoves, FRANCHISE, n_moves=2, tune=3, least=1),
+    "direct with topic moves": moves(TopicMoves, DIRECT, n_moves=2, tune=0, least=2),
+    "hybrid with topic moves": moves(TopicMoves, topics(HybridSampler, init=20), tune=4),
+    "parallel with topic moves": moves(TopicMoves, topics(ParallelSampler, init=20), tune=2),
     "nested and hierarchical": clusters(),
     "nested": clusters(global_topics=False),
     "nested, no word selection": clusters(word_selection=False, shared_epsilon=True),
@@ -411,6 +417,42 @@ def test_counts_equal_a_recount(new, name):
     for _ in range(10):
         state, _ = sampler.sweep(rng, state)
         recount(sampler, state)
+
+
+def mixture_of_all_topics(sampler, state, corpus=CORPUS):
+    "Log probability of the words by the kept sample, with every topic in every document."
+    phi, weight = predictive_topics(sampler.snapshot(state))
+    rows, total = np.atleast_2d(weight), 0.0
+    for j in range(corpus.n_docs):
+        first, end = corpus.offsets[j : j + 2]
+        row = rows[sampler.tree.node[j] if len(rows) > 1 else 0]
+        if state.alpha.ndim:
+            row = row / row.sum() * state.alpha[j]
+        n = np.bincount(state.z[first:end], minlength=len(row)) + row
+        total += np.log(phi[corpus.x[first:end]] @ (n / n.sum())).sum()
+    return total
+
+
+@every
+def test_what_is_traced_to_compare_states_by(new, name):
+    "Words with their topics summed out, and the sizes of topics, are what the state says."
+    sampler, rng = new(name), np.random.default_rng(4)
+    state, info = sampler.sweep(rng, sampler.init(rng))
+    if CASES[name].recount not in (count_topics, count_given, count_all_topics, count_shards):
+        assert "log_mixture" not in info or hasattr(sampler, "base")  # moves: of their base
+        return
+    for _ in range(3):
+        state, info = sampler.sweep(rng, state)
+        whole = state
+        if hasattr(state, "base"):
+            z = [sampler.topics(state, i) for i in range(sampler.corpus.n_shards)]
+            whole = state.base._replace(z=np.concatenate(z))
+        shown = sampler if whole is state else super(ShardSampler, sampler)
+        assert abs(info["log_mixture"] - mixture_of_all_topics(shown, whole)) < 1e-4
+        n_k = np.sort(np.bincount(whole.z, minlength=3))[::-1]
+        assert np.allclose([info[f"share_{i}"] for i in (1, 2, 3)], n_k[:3] / n_k.sum())
+        assert info["topics_above_0.1%"] == np.count_nonzero(n_k >= max(0.001 * n_k.sum(), 1))
+        assert info["topics_above_1%"] == np.count_nonzero(n_k >= 0.01 * n_k.sum())
 
 
 @every

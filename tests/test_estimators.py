@@ -33,7 +33,9 @@ from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP, LDA, TreeHDP
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
-quick = partial(HDP, n_iter=8, thin=2, random_state=0)
+# One short chain of plain sweeps: whether chains agree is the business of test_convergence.
+plain = dict(n_chains=1, init=100)
+quick = partial(HDP, n_iter=8, thin=2, moves=0, random_state=0, **plain)
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +69,9 @@ class WholeLDA(Whole, LDA):
 
 @parametrize_with_checks(
     [
-        WholeHDP(n_iter=4, thin=1),
-        WholeHDP("direct", n_iter=4, thin=1),
-        WholeLDA(3, n_iter=4, thin=1),
+        WholeHDP(n_iter=4, thin=1, moves=0, **plain),
+        WholeHDP("direct", n_iter=4, thin=1, moves=0, **plain),
+        WholeLDA(3, n_iter=4, thin=1, n_chains=1),
     ]
 )
 def test_scikit_learn_contract(estimator, check):
@@ -89,6 +91,12 @@ def test_results(bars, fitted):
         "gamma",
         "eta",
         "n_tables",
+        "log_mixture",
+        "topics_above_0.1%",
+        "topics_above_1%",
+        "share_1",
+        "share_2",
+        "share_3",
     }
     assert all(len(values) == 8 for values in fitted.trace_.values())
     assert fitted.trace_["n_topics"][-1] == K and fitted.trace_["alpha"][-1] == fitted.alpha_
@@ -109,7 +117,9 @@ def test_arguments_reach_the_sampler(bars):
         gamma_prior=(2, 3),
         alpha_prior=(5, 7),
         init=9,
+        moves=0,
         n_iter=6,
+        n_chains=1,
         thin=1,
         random_state=0,
     ).fit(bars)
@@ -136,7 +146,8 @@ def test_every_sampler(bars, name, kind):
         init=9,
         alpha_per_document=True,
     )
-    model = HDP(name, gamma=0.3, n_iter=6, thin=1, random_state=0, **options).fit(bars)
+    run = dict(moves=0, n_iter=6, thin=1, n_chains=1, random_state=0)
+    model = HDP(name, gamma=0.3, **run, **options).fit(bars)
     chain = run_chain(
         kind(bars, gamma=0.3, **options), np.random.default_rng(0).spawn(1)[0], 6, burn_in=3
     )
@@ -159,7 +170,7 @@ def test_lda(bars):
         eta_prior=(3, 11),
         weights="learned",
     )
-    model = LDA(5, n_iter=6, thin=1, random_state=0, **options).fit(bars)
+    model = LDA(5, n_iter=6, thin=1, n_chains=1, random_state=0, **options).fit(bars)
     chain = run_chain(
         LDASampler(bars, 5, **options), np.random.default_rng(0).spawn(1)[0], 6, burn_in=3
     )
@@ -173,29 +184,34 @@ def test_lda(bars):
         all(counts.beta[-1] == 0 for counts in model.samples_)
         and model.samples_[0].beta[:5].std() > 0
     )
-    assert np.allclose(LDA(5, n_iter=2, random_state=0).fit(bars).samples_[0].beta, [0.2] * 5 + [0])
+    assert np.allclose(
+        LDA(5, n_iter=2, n_chains=1, random_state=0).fit(bars).samples_[0].beta, [0.2] * 5 + [0]
+    )
 
 
 def test_a_fit_begins_where_another_sampler_was(bars, tmp_path):
     states = []
     reached = (
-        HDP("hybrid", n_iter=20, random_state=0)
+        HDP("hybrid", moves=0, n_iter=20, n_chains=1, random_state=0)
         .fit(bars, callback=lambda sweep, state: states.append(state))
         .trace_["log_likelihood"][-1]
     )
     for sampler in ("crf", "direct", "hybrid"):
-        model = HDP(sampler, init=states[-1], n_iter=1, random_state=0).fit(bars)
+        one = dict(moves=0, n_iter=1, n_chains=1, random_state=0)
+        model = HDP(sampler, init=states[-1], **one).fit(bars)
         assert (
             model.trace_["log_likelihood"][0]
             > reached - 300
-            > HDP(sampler, n_iter=1, random_state=0).fit(bars).trace_["log_likelihood"][0]
+            > HDP(sampler, **one).fit(bars).trace_["log_likelihood"][0]
         )
         model.save(tmp_path / "model.npz")  # keeps the topics of the start
         assert (
             HDP.load(tmp_path / "model.npz").fit(bars).trace_["log_likelihood"][0] > reached - 300
         )
     assert (
-        LDA(40, init=states[-1], n_iter=1, random_state=0).fit(bars).trace_["log_likelihood"][0]
+        LDA(40, init=states[-1], n_iter=1, n_chains=1, random_state=0)
+        .fit(bars)
+        .trace_["log_likelihood"][0]
         > reached - 300
     )
 
@@ -204,7 +220,7 @@ def test_a_fit_begins_where_another_sampler_was(bars, tmp_path):
 def test_what_is_shown_is_the_best_chains_last_sample(bars, seed):
     "Every attribute from the formula in its docstring, for chains that differ."
     model = quick(n_chains=3, n_iter=9, random_state=seed).fit(bars)
-    best = np.argmax(model.traces_["log_joint"][:, -5:].mean(axis=1))  # of the second half
+    best = np.argmax(model.traces_["log_mixture"][:, -5:].mean(axis=1))  # of the second half
     assert all(
         np.array_equal(model.trace_[name], rows[best]) for name, rows in model.traces_.items()
     )
@@ -352,7 +368,7 @@ def test_interrupted_in_burn_in_keeps_what_is_done(bars):
 
 def test_scores(bars):
     train, test = bars[:60], bars[60:]
-    model = HDP(n_iter=80, random_state=0).fit(train)
+    model = HDP(n_iter=80, n_chains=1, moves=0, random_state=0).fit(train)
     assert (
         model.score(test) == model.score(test) == document_completion(model, test, random_state=0)
     )
@@ -471,6 +487,7 @@ def test_a_model_of_any_class(fitted, bars, tmp_path):
         LDA(
             3,
             n_iter=2,
+            n_chains=1,
             random_state=np.random.RandomState(0),
             eta=np.float32(0.5),
             thin=np.int64(1),
@@ -490,7 +507,7 @@ def test_a_model_of_any_class(fitted, bars, tmp_path):
         path
     ).names_ == {}
     Unknown = type("Unknown", (LDA,), {})
-    Unknown(3, n_iter=2).fit(bars).save(path)
+    Unknown(3, n_iter=2, n_chains=1).fit(bars).save(path)
     with pytest.raises(ValueError, match="takes a saved HDP, LDA, .*, got a saved Unknown"):
         load_model(path)
     again.init = object()
@@ -649,7 +666,7 @@ def test_texts_are_told_where_to_go(X):
 @pytest.mark.parametrize(
     "model",
     [
-        HDP(n_iter=1),
+        HDP(n_iter=1, n_chains=1, moves=0),
         VariationalHDP(max_iter=1),
         OnlineHDP(),
         HNHDP(n_iter=1),
@@ -684,6 +701,9 @@ def test_lists_of_word_ids_are_told_where_to_go(model, X):
         (dict(n_chains=0), "n_chains"),
         (dict(random_state="x"), "random_state"),
         (dict(init=0), "init"),
+        (dict(init="opposed"), "init must be .*opposite"),
+        (dict(moves=-1), "moves must be .*, got -1"),
+        (dict(moves="many"), "moves must be \"auto\" or .*, got 'many'"),
         (dict(init=np.zeros(3, int)), "init must hold"),
     ],
 )
@@ -695,9 +715,9 @@ def test_bad_parameters(bars, params, message):
 @pytest.mark.parametrize(
     "model, X",
     [
-        (HDP(alpha_prior=log_normal_prior(0.0, 1.0)), 3 * np.eye(4, dtype=int)),
+        (HDP(alpha_prior=log_normal_prior(0.0, 1.0), moves=0, **plain), 3 * np.eye(4, dtype=int)),
         (
-            TreeHDP(levels=[], concentration_priors=[log_normal_prior(0, 1), None]),
+            TreeHDP(levels=[], concentration_priors=[log_normal_prior(0, 1), None], **plain),
             3 * np.eye(4, dtype=int),
         ),
         (DPMixture("normal", alpha_prior=gamma_prior(2.0, 1.0)), np.arange(12.0).reshape(6, 2)),

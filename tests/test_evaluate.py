@@ -134,7 +134,7 @@ def test_completion_is_exact_where_topics_are_known():
     The HDP answers by Gibbs sampling, so it sees the same document 4,000 times.
     """
     phi, doc, V, alpha = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]), [2, 2, 2, 0], 3, 1.5
-    model = HDP(n_iter=1, random_state=0).fit(np.eye(3, dtype=int))
+    model = HDP(n_iter=1, n_chains=1, moves=0, random_state=0).fit(np.eye(3, dtype=int))
     counts = sp.csr_array((phi.T * 1e7).astype(int))
     model.samples_ = [
         TopicCounts(
@@ -355,7 +355,7 @@ def test_one_topic_leaves_nothing_to_estimate(bars):
 def test_left_to_right_of_a_fitted_model(bars):
     "The hierarchical Dirichlet process is better than the baseline, and the same call serves both."
     train, test = bars[:30], bars[30:]
-    model = HDP(n_iter=60, random_state=0).fit(train)
+    model = HDP(n_iter=60, n_chains=1, moves=0, random_state=0).fit(train)
     assert (
         left_to_right(model, test, random_state=0) > left_to_right(Unigram().fit(train), test) + 0.1
     )
@@ -459,7 +459,7 @@ def test_coherence_as_gensim_has_it():
 
 
 def test_coherence_of_a_model(bars):
-    model = HDP(n_iter=60, random_state=0).fit(bars)
+    model = HDP(n_iter=60, n_chains=1, moves=0, random_state=0).fit(bars)
     topics, mean = coherence_npmi(model, bars, n_words=4)
     assert topics.shape == (model.n_topics_,) and np.isclose(mean, topics.mean())
     assert np.allclose(
@@ -468,7 +468,7 @@ def test_coherence_of_a_model(bars):
     )
     assert topics[:4].mean() > 0.2  # pixels of a bar are on together
     named = Corpus.from_matrix(bars.to_matrix(), vocab=[f"p{v}" for v in range(16)])
-    model = HDP(n_iter=5, random_state=0).fit(named)
+    model = HDP(n_iter=5, n_chains=1, moves=0, random_state=0).fit(named)
     order = np.random.default_rng(0).permutation(16)  # the same words, numbered in another way
     shuffled = Corpus.from_matrix(
         bars.to_matrix().toarray()[:, order], vocab=[f"p{v}" for v in order]
@@ -496,7 +496,7 @@ def test_coherence_refuses(bars, topics, options, message):
 
 
 def test_coherence_refuses_other_vocabularies(bars):
-    model = HDP(n_iter=2, random_state=0).fit(bars)
+    model = HDP(n_iter=2, n_chains=1, moves=0, random_state=0).fit(bars)
     with pytest.raises(ValueError, match="16"):
         coherence_npmi(model, np.eye(5, dtype=int))
     with pytest.raises(NotFittedError):

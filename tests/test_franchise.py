@@ -675,8 +675,8 @@ def test_bars():
     "All 20 bars, and no other topic of 1% or more, on at least 4 of 5 seeds."
     found = 0
     for seed in range(5):
-        corpus, truth = make_bars(concentration=2.0, random_state=seed)
-        state = run_chain(FranchiseSampler(corpus), np.random.default_rng(seed), 30).state
+        corpus, truth = make_bars(n_docs=300, doc_len=100, concentration=2.0, random_state=seed)
+        state = run_chain(FranchiseSampler(corpus), np.random.default_rng(seed), 60).state
         big = state.n_k >= 0.01 * corpus.n_tokens
         found += big.sum() == 20 and matched((state.n_vk[:, big] + 0.5).T, truth.phi) == 20
     assert found >= 4

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from joblib import effective_n_jobs
 from naive import Posterior, check_prior
 from numba import njit
 from scipy import stats
@@ -445,7 +446,15 @@ def test_hdp():
     not depend on them."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     fit = lambda **options: HDP(
-        "parallel", gamma=0.3, n_iter=6, thin=1, init=9, random_state=0, **options
+        "parallel",
+        gamma=0.3,
+        n_iter=6,
+        thin=1,
+        init=9,
+        moves=0,
+        n_chains=1,
+        random_state=0,
+        **options,
     ).fit(corpus)
     one = fit()
     chain = run_chain(
@@ -457,9 +466,9 @@ def test_hdp():
     assert np.array_equal(one.trace_["log_joint"], chain.trace["log_joint"])
     assert np.array_equal(one.components_, fit(n_jobs=4).components_)
     assert [
-        HDP("parallel", n_jobs=n, n_chains=c)._sampler(corpus).n_threads
+        HDP("parallel", moves=0, n_jobs=n, n_chains=c)._sampler(corpus).n_threads
         for n, c in ((None, 1), (6, 1), (6, 2), (2, 3))
-    ] == [1, 6, 3, 1]
+    ] == [effective_n_jobs(-1), 6, 3, 1]
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ DOCS = Corpus.from_docs(
     [[0, 1, 2, 0], [3, 3, 2, 1, 0], [0, 0, 1], [2, 3, 3, 2]], groups={"half": ["a", "a", "b", "b"]}
 )
 SEQUENCE = np.array([0, 1, 0, 1, 2, 2, 2, 0, 1, 0, 2, 2])
-RUN = {"n_iter": 40, "random_state": 0}
+RUN = {"n_iter": 40, "n_chains": 1, "random_state": 0}
 MODELS = {
     **{
         f"HDP-{sampler}": (HDP(sampler, alpha_prior=NARROW, gamma_prior=NARROW, **RUN), DOCS)
@@ -135,7 +135,9 @@ def test_every_model_draws_from_a_log_normal_prior(name, tmp_path):
 
 def test_a_list_of_priors_of_every_kind_is_kept(tmp_path):
     priors = [log_normal_prior(0, 1), None, (2, 1)]
-    model = TreeHDP(levels=["half"], concentration_priors=priors, n_iter=4, random_state=0)
+    model = TreeHDP(
+        levels=["half"], concentration_priors=priors, n_iter=4, n_chains=1, random_state=0
+    )
     model.fit(DOCS).save(tmp_path / "tree.npz")
     first, second, third = load_model(tmp_path / "tree.npz").concentration_priors
     assert first == log_normal_prior(0, 1) and isinstance(first, ConcentrationPrior)
@@ -241,7 +243,14 @@ def test_hdp_against_enumeration():
     wrong, wrong_alpha, wrong_gamma = exact_hdp(docs, 3, 0.4, gamma_prior(1.0, 1.0))
     draws = []
     model = HDP(
-        "direct", alpha_prior=prior, gamma_prior=prior, eta=0.4, n_iter=20_000, random_state=0
+        "direct",
+        alpha_prior=prior,
+        gamma_prior=prior,
+        eta=0.4,
+        n_iter=20_000,
+        n_chains=1,
+        moves=0,
+        random_state=0,
     ).fit(Corpus.from_docs(docs), callback=lambda sweep, state: draws.append(np.array(state.z)))
     draws = draws[100:]
     means = {name: model.trace_[name][100:].mean() for name in ("alpha", "gamma")}

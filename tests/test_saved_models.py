@@ -8,6 +8,7 @@ import pytest
 from models.make import answer, attributes
 
 import hdp_nb
+from hdp_nb.emissions import hmm_emission
 
 HERE = Path(__file__).parent / "models"
 SAVED = {
@@ -15,6 +16,7 @@ SAVED = {
     for path in sorted(HERE.rglob("expected.json"))
     for name, want in json.loads(path.read_text()).items()
 }
+HMMS = [path for path, want in SAVED.items() if want["class"] == "HDPHMM"]
 every = pytest.mark.parametrize(
     "path", SAVED, ids=lambda path: str(path.relative_to(HERE).with_suffix(""))
 )
@@ -64,6 +66,13 @@ def test_is_read_and_answers_as_before(path):
     assert type(model).__name__ == want["class"] and differences(model, want) == []
 
 
+@pytest.mark.parametrize("path", HMMS, ids=lambda path: path.stem)
+def test_the_statistics_of_states_get_names(path):
+    "Files of format 3 numbered them."
+    model = hdp_nb.load_model(path)
+    assert set(model.samples_[0].stats) == set(hmm_emission(model.emission).kept)
+
+
 @every
 def test_its_own_class_reads_it_and_saves_it_again(path, tmp_path):
     want = SAVED[path]
@@ -79,9 +88,8 @@ def test_every_model_and_every_file_is_there():
         if hasattr(getattr(hdp_nb, name), "save") and hasattr(getattr(hdp_nb, name), "fit")
     }
     assert {want["class"] for path, want in SAVED.items() if path.parent == HERE} == public
-    # (test_contract_likelihoods.py looks after the files of format 3.)
-    files = {path for path in HERE.rglob("*.npz") if "format3" not in path.name}
-    assert set(SAVED) == files and all(path.stat().st_size < 60_000 for path in SAVED)
+    assert set(SAVED) == {*HERE.rglob("*.npz")}
+    assert all(path.stat().st_size < 60_000 for path in SAVED)
 
 
 @every

@@ -33,6 +33,7 @@ from hdp_nb.hdp_split_merge import (
     new_split_merge_workspace,
     propose_tables,
     scan_tables,
+    share_out,
     weigh_table,
 )
 from hdp_nb.lda import LDASampler
@@ -267,6 +268,57 @@ def test_likelihood_ratio():
             for part in (0, 1)
         ]
         assert np.isclose(ratio, sum(map(log_f, parts)) - log_f(parts[0] | parts[1]))
+        work.n_v[:], work.n[:], work.m[:] = 0, 0, 0
+
+
+def plain_share_out(rng, tables, now, scans):
+    """Parts of the tables (the anchors first), log probability of the last pass, and (S4).
+
+    `now` are the parts that the last pass leads to; None lets it draw them.
+    """
+    part = {0: 0, 1: 1}  # of the tables with a part, by their place in the list
+
+    def log_odds(r):
+        "Of part 0 for table r, given all others."
+        w = []
+        for l in (0, 1):
+            there = frozenset(tables[i] for i in part if i != r and part[i] == l)
+            w.append(log(len(there)) + log_f(there | {tables[r]}) - log_f(there))
+        return w[0] - w[1]
+
+    if scans:
+        part |= {r: int(2 * rng.random()) for r in range(2, len(tables))}
+    for s in range(max(scans, 1)):
+        log_q = 0.0
+        for r in range(2, len(tables)):
+            p = 1 / (1 + exp(-log_odds(r)))
+            given = now is not None and s >= scans - 1
+            part[r] = now[r] if given else 0 if rng.random() < p else 1
+            log_q += log(1 - p if part[r] else p)
+    parts = [frozenset(tables[r] for r in part if part[r] == l) for l in (0, 1)]
+    return [*part.values()], log_q, sum(map(log_f, parts)) - log_f(frozenset(tables))
+
+
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("scans", [0, 1, 2, 3])
+def test_parts_and_their_probability(scans, merge):
+    """Every scan draws from the conditional given all other tables, and nothing else is counted.
+
+    Not even an exact posterior can tell: a move stays exact if its proposal counts a table twice.
+    """
+    corpus, state, places = one_dish()
+    work, rng = new_split_merge_workspace(V, corpus.n_tokens, 16), np.random.default_rng(0)
+    S, n = gather_tables(state, work, corpus.offsets, places[1], places[3])
+    for seed in range(5):
+        rng.shuffle(work.table[2:S])
+        now = [0, 1, *rng.integers(2, size=S - 2)]
+        work.target[:S] = now
+        draws, plain = np.random.default_rng(seed), np.random.default_rng(seed)
+        found = share_out(draws, state, work, corpus.x, S, n, scans, merge)
+        tables = [places.index(b) for b in work.table[:S]]
+        labels, *want = plain_share_out(plain, tables, now if merge else None, scans)
+        assert work.label[:S].tolist() == labels and np.allclose(found, want)
+        assert draws.random() == plain.random()
         work.n_v[:], work.n[:], work.m[:] = 0, 0, 0
 
 
@@ -554,7 +606,8 @@ def test_estimators():
     """split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a
     state of such a run is a start for another."""
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
-    model = HDP("direct", init=1, split_merge=2, split_merge_until=3, n_iter=5, random_state=0).fit(
+    few = {"init": 1, "n_iter": 5, "n_chains": 1, "moves": 0, "random_state": 0}
+    model = HDP("direct", split_merge=2, split_merge_until=3, **few).fit(
         corpus, callback=lambda _, state: states.append(state)
     )
     assert (model.trace_["splits_proposed"] + model.trace_["merges_proposed"]).tolist() == [
@@ -566,16 +619,14 @@ def test_estimators():
     ] and states[-1].alpha == model.alpha_
     assert (
         "splits_proposed"
-        not in HDP("direct", init=states[-1], n_iter=2, random_state=0).fit(corpus).trace_
+        not in HDP("direct", **few | {"init": states[-1], "n_iter": 2}).fit(corpus).trace_
     )
     x = np.random.default_rng(0).normal(size=(30, 2))
     mixture = DPMixture("normal_inverse_gamma", split_merge=3, n_iter=4, random_state=0).fit(x)
     assert (mixture.trace_["splits_proposed"] + mixture.trace_["merges_proposed"]).tolist() == [
         3
     ] * 4 and mixture.predict(x).shape == (30,)
-    scanned = HDP(
-        "direct", init=1, split_merge=2, split_merge_scans=2, n_iter=5, random_state=0
-    ).fit(corpus)
+    scanned = HDP("direct", split_merge=2, split_merge_scans=2, **few).fit(corpus)
     base = HDPSplitMerge(DirectSampler(corpus, init=1), 2, scans=2)
     assert (
         scanned.trace_["log_joint"][-1]
@@ -597,7 +648,7 @@ def test_estimators():
         ("split_merge_scans", 1.5),
     ):
         for estimator, data in (
-            (HDP(n_iter=2), corpus),
+            (HDP(n_iter=2, n_chains=1), corpus),
             (DPMixture("normal_inverse_gamma", n_iter=2), x),
         ):
             with pytest.raises(ValueError, match=f"^{name}"):

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import matplotlib
+import matplotlib.figure
 import pytest
 from matplotlib import rcParams
 from matplotlib.colors import to_hex

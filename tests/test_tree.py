@@ -674,7 +674,7 @@ def test_bad_arguments(bars, bad, message):
 
 # ---------------------------------------------------------------- TreeHDP
 
-quick = partial(TreeHDP, eta=0.1, init=20, n_iter=8, thin=2, random_state=0)
+quick = partial(TreeHDP, eta=0.1, init=20, n_iter=8, thin=2, n_chains=1, random_state=0)
 
 
 class WholeTreeHDP(TreeHDP):
@@ -691,7 +691,7 @@ class WholeTreeHDP(TreeHDP):
         return super()._corpus(X, reset)
 
 
-@parametrize_with_checks([WholeTreeHDP(n_iter=4, thin=1)])
+@parametrize_with_checks([WholeTreeHDP(n_iter=4, thin=1, n_chains=1)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -774,7 +774,7 @@ def test_groups_matter_to_scores(bars):
     rng = np.random.default_rng(0)
     docs = [rng.integers(4, size=6) + 4 * (j % 2) for j in range(60)]
     groups = {"side": np.array(["even", "odd"])[np.arange(60) % 2]}
-    model = TreeHDP(eta=0.1, init=10, n_iter=60, random_state=0).fit(
+    model = TreeHDP(eta=0.1, init=10, n_iter=60, n_chains=1, random_state=0).fit(
         Corpus.from_docs(docs, n_words=8, groups=groups)
     )
     new = [rng.integers(4, size=4) + 4 * (j % 2) for j in range(100)]

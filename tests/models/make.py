@@ -18,7 +18,7 @@ import numpy as np
 
 import hdp_nb
 
-SHORT = dict(n_iter=10, burn_in=5, thin=3, random_state=0)
+SHORT = dict(n_iter=10, burn_in=5, thin=3, n_chains=1, random_state=0)
 
 
 def documents(n, rng):
@@ -42,7 +42,7 @@ def models():
     )
     yield (
         "hdp",
-        hdp_nb.HDP(init=4, split_merge=2, eta_prior=(1, 1), n_chains=2, **SHORT).fit(corpus),
+        hdp_nb.HDP(init=4, split_merge=2, eta_prior=(1, 1), **SHORT | {"n_chains": 2}).fit(corpus),
     )
     yield (
         "hdp_counts",
@@ -57,7 +57,7 @@ def models():
         "hnhdp_categories",
         hdp_nb.HNHDP(6, 4, categories="author", word_selection=False, **SHORT).fit(corpus),
     )
-    yield "nesteddp", hdp_nb.NestedDP(6, 4, n_chains=2, **SHORT).fit(corpus)
+    yield "nesteddp", hdp_nb.NestedDP(6, 4, **SHORT | {"n_chains": 2}).fit(corpus)
     points = np.round(rng.normal(size=(20, 2)) + 6 * rng.integers(0, 2, size=(20, 1)), 2)
     rows = {
         "categorical": rng.integers(0, 4, 20),
@@ -73,16 +73,23 @@ def models():
         "categorical": rng.integers(0, 4, 30),
         "normal": np.vstack([points, points[:10]]),
         "poisson": rng.poisson([2, 9], (30, 2)),
+        "normal_inverse_gamma": np.hstack([points[:, 0], points[:10, 0]]),
     }
     for emission, X in steps.items():
         yield (
             f"hdphmm_{emission}",
-            hdp_nb.HDPHMM("beam", emission, init=3, n_chains=2, **SHORT).fit(X, [20, 10]),
+            hdp_nb.HDPHMM("beam", emission, init=3, **SHORT | {"n_chains": 2}).fit(X, [20, 10]),
         )
     yield (
         "hdphmm_groups",
         hdp_nb.HDPHMM(kappa=1.0, kappa_prior=(1, 1), init=3, **SHORT).fit(
             steps["categorical"], [10, 10, 10], groups=["b", "a", "b"]
+        ),
+    )
+    yield (
+        "hdphmm_eta",
+        hdp_nb.HDPHMM(eta_prior=(1, 1), init=4, **SHORT).fit(
+            steps["categorical"], [20, 10], groups=["a", "b"]
         ),
     )
 
@@ -103,6 +110,7 @@ def questions(model):
             "categorical": rng.integers(0, 4, 12),
             "normal": np.round(6 * rng.random((12, 2)), 2),
             "poisson": rng.poisson([2, 9], (12, 2)),
+            "normal_inverse_gamma": np.round(6 * rng.random(12), 2),
         }[model.emission].tolist()
         group, one = (
             ({"groups": ["a", "b"]}, {"group": "b"}) if model.groups_ is not None else ({}, {})

@@ -1,0 +1,141 @@
+"""The verdict on a fit: when it fires and when it does not, what it says, and how a run ends."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from hdp_nb import load_model
+from hdp_nb.convergence import ConvergenceWarning, judge
+from hdp_nb.corpus import Corpus
+from hdp_nb.synthetic import make_signatures
+from hdp_nb.topic_models import HDP
+
+
+@pytest.fixture(scope="module")
+def signatures():
+    return make_signatures(n_docs=150, doc_len=100, n_words=40, random_state=0)[0]
+
+
+@pytest.fixture(scope="module")
+def apart(signatures):
+    "A fit whose chains have not come together, and what it warned of."
+    model = HDP("direct", moves=0, n_iter=60, random_state=0)
+    with pytest.warns(ConvergenceWarning) as caught:
+        model.fit(signatures)
+    return model, [str(w.message) for w in caught if w.category is ConvergenceWarning]
+
+
+def test_chains_that_disagree(apart):
+    "One warning names what they disagree about, chain by chain, and what to do."
+    model, [message] = apart
+    assert model.converged_ is False and not model.interrupted_
+    odd = [name for name, row in model.convergence_.items() if not row.ok]
+    worst = model.convergence_.worst
+    one, two = model.convergence_[worst].means
+    assert worst in odd and f"{worst} ({one:.4g} against {two:.4g})" in message
+    assert message.startswith("After 60 sweeps the 2 chains do not agree on ")
+    assert "n_iter='auto', or above 60" in message and "n_chains" in message
+    table = str(model.convergence_).splitlines()
+    assert [line.split()[0] for line in table[1:] if line.endswith("NO")] == odd
+    again = judge(model.draws())  # nothing but the traces after burn-in
+    assert str(again) == str(model.convergence_) and model.draws()["n_topics"].shape == (2, 30)
+
+
+def test_chains_begin_with_one_topic_and_with_a_hundred(apart):
+    model, _ = apart
+    first = model.traces_["n_topics"][:, 0]
+    assert first[0] < 20 < 60 < first[1]
+
+
+def test_auto_ends_where_chains_agree(signatures):
+    "With moves, on the same data and from the same starts; long before 3,000 sweeps, unwarned."
+    model = HDP("direct", n_iter="auto", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(signatures)
+    assert model.converged_ is True and all(row.ok for row in model.convergence_.values())
+    n_chains, done = model.traces_["n_topics"].shape
+    assert n_chains == 2 and 100 <= done < 1500 and model.burn_in_ == done // 2
+    assert not np.isnan(model.traces_["n_topics"]).any()
+    assert model.convergence_.advice(done) == "" and model.convergence_.worst == ""
+    assert abs(np.diff(model.convergence_["topics_above_1%"].means))[0] < 0.5
+
+
+quick = dict(moves=0, n_iter=12, init=20, random_state=0)
+
+
+def test_one_chain_has_no_verdict(signatures):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = HDP("direct", n_chains=1, **quick).fit(signatures)
+    assert model.converged_ is None and "the verdict needs two or more" in str(model.convergence_)
+    assert all(row.ok is None for row in model.convergence_.values())
+
+
+@pytest.mark.parametrize(
+    "params, message",
+    [
+        (dict(max_time=0), "max_time must be .*, got 0"),
+        (dict(max_time=-1), "max_time must be .*, got -1"),
+        (dict(moves=-1), "moves must be .*, got -1"),
+        (dict(moves="x"), "moves must be \"auto\" or a whole number of at least 0, got 'x'"),
+        (dict(n_iter="auto", n_chains=1), "n_chains must be at least 2 with n_iter='auto'"),
+        (dict(n_iter="long"), "n_iter must be a whole number or 'auto', got 'long'"),
+        (dict(init="opposed"), "init must be \"opposite\", .*, got 'opposed'"),
+    ],
+)
+def test_bad_parameters(signatures, params, message):
+    with pytest.raises(ValueError, match=message):
+        HDP("direct", **{**quick, **params}).fit(signatures)
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.convergence.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        Corpus.from_docs([[0, 0, 0], [0]], n_words=1),
+        Corpus.from_docs([[], [0, 1, 1, 2], [], [2, 0, 2], []], n_words=3),
+    ],
+    ids=["one word", "empty documents"],
+)
+@pytest.mark.parametrize("moves", [0, "auto"])
+def test_small_corpora(corpus, moves):
+    model = HDP("direct", moves=moves, n_iter=60, random_state=0).fit(corpus)
+    assert model.converged_ in (True, False) and model.traces_["n_topics"].shape == (2, 60)
+    assert np.isfinite(model.components_).all() and np.isfinite(model.doc_topic_).all()
+    if corpus.n_words == 1:
+        assert (model.components_ == 1).all()
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.convergence.ConvergenceWarning")
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_keeps_the_traces_of_both_chains(signatures, n_jobs):
+    def stop(sweep, state):
+        if sweep == 7:
+            raise KeyboardInterrupt
+
+    model = HDP("direct", n_chains=2, n_jobs=n_jobs, **quick)
+    model.fit(signatures, callback=[None, stop])
+    done = (~np.isnan(model.traces_["n_topics"])).sum(axis=1)
+    assert model.interrupted_ and done[1] == 8 and 1 <= done[0] <= 12
+    assert {*model.sample_chain_} == {0, 1} and [*model.convergence_]
+    assert clone(model).fit(signatures).interrupted_ is False
+
+
+def test_the_verdict_is_saved(apart, tmp_path):
+    model, _ = apart
+    model.save(tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    assert again.converged_ is False and again.interrupted_ is False
+    assert str(again.convergence_) == str(model.convergence_)
+    np.testing.assert_equal(again.convergence_.to_json(), model.convergence_.to_json())
+    assert again.convergence_.advice(60) == model.convergence_.advice(60)
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.convergence.ConvergenceWarning")
+def test_the_longest_time(signatures):
+    "At least one sweep of each chain; that the time ended the run is no interruption."
+    model = HDP("direct", n_chains=2, max_time=1e-6, **{**quick, "n_iter": 5000}).fit(signatures)
+    assert model.traces_["n_topics"].shape[1] < 200 and not model.interrupted_

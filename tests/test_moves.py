@@ -1,0 +1,239 @@
+"""Moves with the allocations integrated out: what notebooks 22 to 24 do not test themselves."""
+
+import numpy as np
+import pytest
+from test_franchise import draw_words, seat, seating_state
+
+from hdp_nb.births import KINDS, TopicMoves, log_receivers, project_topic
+from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.corpus import Corpus
+from hdp_nb.direct import DirectSampler, HybridSampler
+from hdp_nb.franchise import FranchiseSampler
+from hdp_nb.hdp_split_merge import HDPSplitMerge
+from hdp_nb.lda import LDASampler
+from hdp_nb.moves import begin_moves, count_cells, end_moves
+from hdp_nb.parallel import ParallelSampler
+from hdp_nb.synthetic import make_signatures
+from hdp_nb.tree import TreeSampler
+
+SAMPLERS = [FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler]
+by_kind = pytest.mark.parametrize("kind", SAMPLERS, ids=lambda kind: kind.__name__)
+
+
+def small(**options):
+    return make_signatures(n_docs=60, doc_len=40, n_words=12, random_state=0, **options)[0]
+
+
+# ---------------------------------------------------------------- cells, beginning and end
+
+
+def test_cells_count_the_words_of_documents_that_have_any():
+    corpus = Corpus.from_docs([[2, 0, 2], [], [1, 1, 1, 0]], n_words=5)
+    cells = count_cells(corpus.x, corpus.offsets)
+    assert cells.document.tolist() == [0, 2]
+    found = {
+        (int(j), int(cells.word[e])): int(cells.n[e])
+        for i, j in enumerate(cells.document)
+        for e in range(cells.indptr[i], cells.indptr[i + 1])
+    }
+    assert found == {(0, 0): 1, (0, 2): 2, (2, 0): 1, (2, 1): 3}
+    assert (cells.word[cells.cell] == corpus.x).all()
+
+
+@pytest.mark.parametrize("least", [1, 3])
+def test_the_end_of_no_moves_is_the_beginning(least):
+    "But for the numbers of topics: held ones come last."
+    corpus = Corpus.from_docs([[0, 1, 1, 2], [2, 2, 2, 0], [], [1, 0, 0]], n_words=4)
+    z = np.array([0, 0, 1, 2, 2, 2, 1, 3, 0, 3, 3])
+    sampler = DirectSampler(corpus, init=z)
+    state = sampler.init(np.random.default_rng(0))
+    before = {name: np.array(value) for name, value in state._asdict().items()}
+    cells = count_cells(corpus.x, corpus.offsets)
+    part, mixture, workspace = begin_moves(np.random.default_rng(1), cells, state, 2, least)
+    assert all((np.array(getattr(state, name)) == value).all() for name, value in before.items())
+    held = np.flatnonzero(before["n_k"][:4] < least)
+    assert int(mixture.K) == 4 - len(held) and (workspace.z < 0).sum() == before["n_k"][held].sum()
+    assert part.n.sum() == corpus.n_tokens - before["n_k"][held].sum()
+    for k in range(int(mixture.K)):
+        workspace.n_vk[:, k] = np.bincount(corpus.x[workspace.z == k], minlength=4)
+    after = end_moves(state, mixture, workspace)
+    assert int(after.K) == 4 and np.isclose(after.beta.sum(), 1)
+    order = np.append(np.flatnonzero(before["n_k"][:4] >= least), held)
+    assert (order[after.z] == before["z"]).all()
+    for name in ("n_k", "n_vk", "beta"):
+        assert (getattr(after, name)[..., :4] == before[name][..., order]).all()
+    assert after.beta[4] == before["beta"][4] and (after.n_k[4:] == 0).all()
+
+
+# ---------------------------------------------------------------- dissolving
+
+
+def test_a_mixture_is_projected_onto_its_parts():
+    phi = np.random.default_rng(0).dirichlet(np.full(30, 0.3), 5)
+    rho = np.zeros(8)
+    project_topic(0.3 * phi[1] + 0.7 * phi[3], phi, 5, rho)
+    assert np.allclose(rho[:5], [0, 0.3, 0, 0.7, 0], atol=0.02) and np.isclose(rho.sum(), 1)
+    mark = np.zeros(8, np.int64)
+    right, other = np.array([0, 0.31, 0, 0.69, 0]), np.array([0, 0.31, 0.69, 0, 0])
+    assert log_receivers(right, rho, 5, mark) > 0
+    assert log_receivers(other, rho, 5, mark) == -np.inf
+
+
+# ---------------------------------------------------------------- Geweke: all hyperparameters free
+
+
+@pytest.mark.parametrize("right", [True, False])
+@by_kind
+def test_geweke(kind, right):
+    "The control believes in another prior of alpha, as that of the franchise alone does."
+    if not right and kind is not FranchiseSampler:
+        pytest.skip("one control is enough")
+    lengths, V, eta = [4, 3, 0, 5], 3, 0.4
+    offsets = np.append(0, np.cumsum(lengths))
+    prior, claimed = ((2.0, 2.0), (1.0, 1.0)), ((2.0, 2.0) if right else (3.0, 2.0), (1.0, 1.0))
+
+    def prior_draw(rng):
+        alpha, gamma = (rng.gamma(a) / b for a, b in prior)
+        seats = seat(rng, lengths, alpha, gamma)
+        return seating_state(*seats, offsets[-1] * [0], lengths, V, alpha, gamma)
+
+    def sweep(rng, state, x):
+        corpus = Corpus(x, offsets, n_words=V)
+        base = kind(corpus, eta, 1.0, 1.0, *claimed, init=state)
+        sampler = TopicMoves(base, n_moves=6, tune=0, least=1)
+        state, _ = sampler.sweep(rng, sampler.init(rng))
+        return state.base if kind is FranchiseSampler else state.base.seated(rng, offsets)
+
+    def statistics(state, x):
+        return {
+            "K": float(state.K),
+            "alpha": float(state.alpha),
+            "gamma": float(state.gamma),
+            "alone": float((state.n_k == 1).sum()),
+            "same": float((np.bincount(x) ** 2).sum()),
+            "largest": float(state.n_k.max()),
+            "joint": float(state.K) * float(state.alpha),
+        }
+
+    z = joint_distribution_test(
+        np.random.default_rng(3),
+        prior_draw,
+        lambda rng, s: draw_words(rng, s, lengths, V, eta),
+        sweep,
+        statistics,
+        n_draws=400,
+        n_rounds=3,
+    )
+    worst = max(map(abs, z.values()))
+    assert worst < 4 if right else worst > 4, z
+
+
+# ---------------------------------------------------------------- starts
+
+
+@by_kind
+@pytest.mark.parametrize("begin", [1, 20])
+def test_three_topics_are_found_from_few_and_from_many(kind, begin):
+    corpus, truth = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)
+    state = run_chain(TopicMoves(kind(corpus, init=begin)), np.random.default_rng(0), 130).state
+    large = np.flatnonzero(state.n_k > 0.01 * corpus.n_tokens)
+    phi = (state.n_vk[:, large] + 0.5).T
+    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
+    assert len(large) == 3 and (unit(truth.phi) @ unit(phi).T).max(axis=1).min() > 0.95
+
+
+def test_without_moves_they_are_not():
+    corpus = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)[0]
+    state = run_chain(DirectSampler(corpus, init=20), np.random.default_rng(0), 130).state
+    assert (state.n_k > 0.01 * corpus.n_tokens).sum() > 5
+
+
+# ---------------------------------------------------------------- data with nothing to move
+
+
+@by_kind
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        Corpus.from_docs([[0, 0, 0, 0], [0, 0, 0]], n_words=1),
+        Corpus.from_docs([[2]], n_words=4),
+        Corpus.from_docs([[0, 1, 2, 3] * 3, [], [3, 3]], n_words=9),
+    ],
+    ids=["one word", "one token", "unused words"],
+)
+def test_small_corpora(kind, corpus):
+    for begin in (1, 5):
+        chain = run_chain(TopicMoves(kind(corpus, init=begin)), np.random.default_rng(0), 8)
+        assert chain.state.n_k.sum() == corpus.n_tokens
+        assert np.isfinite(chain.trace["log_joint"]).all()
+
+
+@by_kind
+def test_one_concentration_per_document(kind):
+    sampler = TopicMoves(kind(small(), init=8, alpha_per_document=True), n_moves=3)
+    chain = run_chain(sampler, np.random.default_rng(0), 12)
+    assert chain.state.alpha.shape == (60,) and chain.trace["moves_accepted"].sum() > 0
+
+
+def test_around_split_merge():
+    sampler = TopicMoves(HDPSplitMerge(DirectSampler(small(), init=12), 2), tune=6)
+    chain = run_chain(sampler, np.random.default_rng(0), 12)
+    assert {"splits_proposed", "moves_proposed"} < chain.trace.keys()
+    assert chain.trace["moves_accepted"].sum() > 0
+
+
+# ---------------------------------------------------------------- plan
+
+
+def test_moves_are_frozen_after_the_tuning():
+    sampler = TopicMoves(DirectSampler(small(), init=12), tune=9)
+    state, rng, plans = sampler.init(np.random.default_rng(0)), np.random.default_rng(1), []
+    for _ in range(30):
+        state, info = sampler.sweep(rng, state)
+        plans.append((int(state.n_moves), int(state.every), info["moves_proposed"]))
+    assert plans[0][2] == 0 and min(plan[2] for plan in plans[1:9]) > 0
+    n, every, _ = plans[9]
+    assert plans[9][:2] != plans[8][:2] and {plan[:2] for plan in plans[9:]} == {(n, every)}
+    assert [plan[2] for plan in plans[9:]] == [n * (i % every == 0) for i in range(9, 30)]
+
+
+def test_a_number_of_moves():
+    sampler = TopicMoves(DirectSampler(small(), init=3), n_moves=2, tune=0)
+    chain = run_chain(sampler, np.random.default_rng(0), 5)
+    assert chain.trace["moves_proposed"].tolist() == [2] * 5
+
+
+def test_cost_decides_how_often():
+    few, many = (TopicMoves(DirectSampler(small(), init=3), tune=0, share=s) for s in (0.01, 1.0))
+    proposed = [
+        run_chain(sampler, np.random.default_rng(0), 60).trace["moves_proposed"].sum()
+        for sampler in (few, many)
+    ]
+    assert proposed[0] < proposed[1] / 10
+
+
+# ---------------------------------------------------------------- arguments
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [("n_moves", 0), ("n_moves", 1.5), ("tune", -1), ("share", 0), ("share", 2), ("least", 0)],
+)
+def test_bad_arguments(name, value):
+    with pytest.raises(ValueError, match=f"^{name}"):
+        TopicMoves(DirectSampler(small()), **{name: value})
+
+
+@pytest.mark.parametrize("base", [lambda c: LDASampler(c, 3), lambda c: TreeSampler(c, [])])
+def test_samplers_without_moves(base):
+    with pytest.raises(ValueError, match="^base"):
+        TopicMoves(base(small()))
+
+
+def test_probabilities_of_the_kinds():
+    import hdp_nb.births as births
+
+    for p in (births._USUAL, births._LARGE, births._HOT):
+        assert p.shape == (KINDS,) and np.isclose(p.sum(), 1)
+    for p in (births._USUAL, births._LARGE):
+        assert all((p[k] > 0) == (p[k ^ 1] > 0) for k in range(KINDS))
