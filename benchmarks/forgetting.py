@@ -2,12 +2,13 @@
 and from many, with and without the moves that change their number.
 
     python benchmarks/forgetting.py [--data easy near] [--samplers direct crf] [--starts 1 3 30 100]
-                                    [--seeds 2] [--sweeps 300] [--without]
+                                    [--seeds 5] [--sweeps 300] [--without]
 
 Data are drawn from known topics (`make_signatures`, `make_bars`, `make_five_topics`). Of a chain:
 P(K) over its second half, K being the number of topics with 0.1% of the tokens or more, and of all;
-how many true topics have one with a cosine of 0.95; extra topics above 0.5%; CPU seconds. Runs that
-are in results/forgetting.json already are not made again.
+how many true topics have one with a cosine of 0.95; extra topics above 0.5%; CPU seconds. The start
+"long" is a reference: from the true number of topics, ten times as many sweeps. Runs that are in
+results/forgetting.json already are not made again.
 """
 
 import argparse
@@ -27,6 +28,8 @@ DATA = {
     "five": ("make_five_topics", dict(n_docs=100, doc_len=50)),
 }
 
+STARTS = ["1", "2", "3", "30", "100", "sequential", "long"]
+
 
 def run(data, sampler, start, seed, sweeps, moves):
     "One chain of `sweeps` sweeps; what is noted of it."
@@ -37,10 +40,11 @@ def run(data, sampler, start, seed, sweeps, moves):
     from hdp_nb.topic_models import SAMPLERS
 
     name, options = DATA[data]
+    long, sweeps = start == "long", 10 * sweeps if start == "long" else sweeps
     corpus, truth = getattr(synthetic, name)(**options, random_state=5)
 
     def make(corpus):
-        begin = start if start == "sequential" else int(start)
+        begin = start if start == "sequential" else len(truth.phi) if long else int(start)
         base = SAMPLERS[sampler](corpus, init=begin)
         return TopicMoves(base, tune=min(100, sweeps // 2)) if moves else base
 
@@ -80,10 +84,10 @@ def span(counts):
     return f"{seen[0]}-{seen[-1]}" if seen[0] < seen[-1] else str(seen[0])
 
 
-def distance(runs, kind):
-    "Largest total variation between P(K) of any two runs."
+def distance(runs):
+    "Largest total variation between P(K) of any two lists of counts."
     most = 0.0
-    for a, b in itertools.combinations([r[kind] for r in runs], 2):
+    for a, b in itertools.combinations(runs, 2):
         n = max(len(a), len(b))
         a, b = a + [0] * (n - len(a)), b + [0] * (n - len(b))
         most = max(most, sum(abs(x / sum(a) - y / sum(b)) for x, y in zip(a, b)) / 2)
@@ -94,8 +98,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--data", nargs="+", default=["easy", "near"], choices=DATA)
     parser.add_argument("--samplers", nargs="+", default=["crf", "direct", "hybrid", "parallel"])
-    parser.add_argument("--starts", nargs="+", default=["1", "3", "30", "100", "sequential"])
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--starts", nargs="+", default=STARTS)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sweeps", type=int, default=300)
     parser.add_argument("--without", action="store_true", help="samplers without moves")
     options = parser.parse_args()
@@ -103,6 +107,8 @@ def main():
     for data, sampler in itertools.product(options.data, options.samplers):
         chosen = []
         for start, seed in itertools.product(options.starts, range(options.seeds)):
+            if start == "long" and seed > 0:
+                continue
             how = "without" if options.without else "with"
             name = f"{data}, {sampler}, {how} moves, from {start}, seed {seed}, {options.sweeps}"
             if name not in found["runs"]:
@@ -128,8 +134,18 @@ def main():
         print(f"\n{data}, {sampler}, {'without' if options.without else 'with'} moves")
         head = ["from", "K above .1%", "K", "found", "extra", "settled", "log mixture", "s"]
         table(head, rows)
-        far = [distance([r for _, r in chosen], kind) for kind in ("large", "all")]
-        print(f"largest total variation of P(K above .1%) {far[0]:.2f}, of P(K) {far[1]:.2f}")
+        for kind, what in (("large", "K above .1%"), ("all", "K")):
+            by_start = [
+                [sum(counts) for counts in itertools.zip_longest(*runs, fillvalue=0)]
+                for runs in (
+                    [r[kind] for at, r in chosen if at == start] for start in options.starts
+                )
+            ]
+            print(
+                f"largest total variation of P({what}) between any two runs"
+                f" {distance([r[kind] for _, r in chosen]):.3f}, between any two starts, seeds"
+                f" taken together, {distance(by_start):.3f}"
+            )
 
 
 if __name__ == "__main__":

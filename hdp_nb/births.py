@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['CONCENTRATION', 'SCALES', 'KINDS', 'project_topic', 'choose_receivers',
            'draw_receivers', 'log_receivers', 'Receivers', 'weigh_births', 'propose_birth',
-           'propose_moves', 'fit_mixture', 'MoveState', 'TopicMoves']
+           'propose_moves', 'MoveState', 'TopicMoves']
 
 # %% ../nbs/24_births.ipynb #c685b9df
 import math
@@ -33,11 +33,11 @@ from hdp_nb.moves import (
     draw_topic,
     end_moves,
     fit_curve,
-    mix_words,
+    fit_mixture,
 )
 from .pairs import accept, log_average, propose_duplicates, propose_launched
 from .parallel import ParallelSampler
-from .special import draw_curve, log_curve, log_line, log_power, power_cdf, power_quantile
+from .special import draw_curve, locate_share, log_curve, log_line, log_power, power_quantile
 from .split_merge import SplitMergeState
 from .topics import document_alpha
 
@@ -140,8 +140,8 @@ class Receivers(NamedTuple):
         Their weights.
     pi : float array, shape (n, D)
         Their proportions in every document with the topic dissolved.
-    before, after : float arrays, shape (n,)
-        Their global weights while the topic lives, and with it dissolved.
+    before, after : float arrays, shape (n, S)
+        Their weights at every node while the topic lives, and with it dissolved.
     """
 
     topic: np.ndarray
@@ -152,13 +152,74 @@ class Receivers(NamedTuple):
 
 
 @njit(nogil=True)
-def _bound(receivers, j):
-    "The receiver that bounds the share of a new topic in document j, and the bound M_j."
+def _bound(rho, x, j):
+    "The receiver that bounds what a new topic takes of column j of x, and the bound M_j."
     best = 0
-    for i in range(1, receivers.rho.size):
-        if receivers.pi[i, j] / receivers.rho[i] < receivers.pi[best, j] / receivers.rho[best]:
+    for i in range(1, rho.size):
+        if x[i, j] / rho[i] < x[best, j] / rho[best]:
             best = i
-    return best, receivers.pi[best, j] / receivers.rho[best]
+    return best, x[best, j] / rho[best]
+
+
+@njit(nogil=True)
+def _shape(a, c):
+    return max(min(a, 1.0), TINY), max(min(c, 1.0), TINY)
+
+
+@njit(nogil=True)
+def _locate(rng, known, shape, edge, edge1):
+    "As `locate_share`, with an edge for each side."
+    near = edge if known[0] < known[1] else edge1
+    return locate_share(rng, known[0], known[1], shape[0], shape[1], near)
+
+
+@njit(nogil=True)
+def _weigh_taken(rng, workspace, receivers, x, j, conc, s, shape, count, known):
+    """What column j of x, the weights of the receivers in a document or at a node, contributes.
+
+    Its prior is that of node s with concentration `conc`. Returns t and 1 - t, drawn, or as they
+    are in `known`, and the factors of (B4) without the likelihood. A weight of 1e-290 stands for
+    all below, and counts with their probability: Gamma(a + 1) in the place of Gamma(a).
+    """
+    w, curve, rho, total, o = workspace, workspace.curve, receivers.rho, 0.0, 0
+    own, most = _bound(rho, x, j)
+    power = max(conc * w.weight[s], TINY), max(conc * receivers.before[own, s], TINY)
+    total -= math.lgamma(power[0]) - power[0] * math.log(most)
+    for i in range(rho.size):
+        exponent = (
+            max(conc * receivers.before[i, s], TINY),
+            max(conc * receivers.after[i, s], TINY),
+        )
+        total += math.lgamma(exponent[1]) - math.lgamma(exponent[0])
+        if x[i, j] <= TINY * 1.01:
+            total += math.log(exponent[1] / exponent[0])
+        if i == own:
+            total += (exponent[0] - exponent[1]) * math.log(x[i, j])
+        else:
+            curve.others[0, o], curve.others[1, o] = x[i, j], rho[i] * most
+            curve.others[2, o] = exponent[0] - 1
+            total -= (exponent[1] - 1) * math.log(x[i, j])
+            o += 1
+    if x[own, j] <= TINY * 1.01:  # then the new topic's weight is rounded up, too
+        total += power[0] * math.log(TINY / most) - math.log(power[0])
+        for i in range(o):
+            total += curve.others[2, i] * math.log(curve.others[0, i])
+        return 0.0, 1.0, total
+    curve.n_others[()] = o
+    nodes, area = fit_curve(curve, shape, power, (0.0, 1.0), w.slope, count)
+    y, f = curve.y[:nodes], curve.f[:nodes]
+    if known[0] < 0.0:
+        at = draw_curve(rng, y, f, area)
+        t, t1 = power_quantile(at, shape[0], shape[1])
+    else:
+        at, t, t1 = _locate(rng, known, shape, TINY / most, TINY / x[own, j])
+    total += (power[0] - 1) * math.log(t) + (power[1] - 1) * math.log(t1)
+    for i in range(o):
+        total += curve.others[2, i] * math.log(
+            max(curve.others[0, i] - curve.others[1, i] * t, TINY)
+        )
+    curve.n_others[()] = 0
+    return t, t1, total - log_power(t, t1, shape[0], shape[1]) - log_curve(y, f, area, at)
 
 
 @njit(nogil=True)
@@ -168,23 +229,22 @@ def weigh_births(
     mixture: Mixture,
     workspace: MoveWorkspace,
     receivers: Receivers,
-    beta_m: float,
     draw: bool,
 ) -> float:
-    """Contribution of all documents to the ratio of a birth, (B4).
+    """Contribution of all documents, and of all nodes but the root, to the ratio of a birth, (B4).
 
     Parameters
     ----------
     rng : numpy.random.Generator
     cells : Cells
     mixture : Mixture
-        Its alpha is used.
+        Its alpha and its nodes are used.
     workspace : MoveWorkspace
         `whole` is the new topic, `mean` the mixture that it is near to, `rest` Q without it; `u`
-        and `u1` are t and 1 - t; `receiver` is set.
+        and `u1` are t and 1 - t, of the nodes `b` and `b1`; `weight` is that of the new topic, for
+        a birth at the root. `receiver` is set.
     receivers : Receivers
-    beta_m : float
-        Weight of the new topic.
+        For a birth, `before` is that of the root; the other columns are set.
     draw : bool
         Whether the shares t are drawn (for a birth), or given (for a death).
 
@@ -194,29 +254,32 @@ def weigh_births(
         Natural logarithm.
     """
     w, alpha, n, total = workspace, mixture.alpha, receivers.rho.size, 0.0
-    curve, lowest = w.curve, mixture.alpha.min()
-    tables, a = np.empty((n, 5, COARSE)), min(lowest * beta_m, 1.0)
-    for i in range(n):
-        begin_curve(curve, (a, min(lowest * receivers.before[i], 1.0)))
-        tables[i] = curve.coarse
-    curve.n_others[()] = n - 1
+    curve, lowest, rho, none = w.curve, mixture.alpha.min(), receivers.rho, cells.n[:0]
+    before, after = receivers.before, receivers.after
+    for s in range(1, w.weight.size):
+        above, conc = mixture.parent[s], mixture.conc[s]
+        own, most = _bound(rho, after, s)
+        shape = _shape(conc * w.weight[above], conc * before[own, above])
+        begin_curve(curve, shape)
+        known = (-1.0, -1.0) if draw else (w.b[s], w.b1[s])
+        t, t1, change = _weigh_taken(rng, w, receivers, after, s, conc, above, shape, none, known)
+        total += change
+        if draw:
+            w.b[s], w.b1[s], w.weight[s] = t, t1, max(t * most, TINY)
+            for i in range(n):
+                left = after[i, s] - rho[i] * w.weight[s] if i != own else after[i, s] * t1
+                before[i, s] = max(left, TINY)
+    tables, last = np.empty((n, 5, COARSE)), -1
     for j in range(cells.first.size):
-        own, most = _bound(receivers, j)
+        s = mixture.node[j]
+        own, most = _bound(rho, receivers.pi, j)
         w.receiver[j] = own
-        shape = a, min(lowest * receivers.before[own], 1.0)
-        power = alpha[j] * beta_m, alpha[j] * receivers.before[own]
-        total -= math.lgamma(power[0]) - power[0] * math.log(most)
-        o = 0
-        for i in range(n):
-            exponent = alpha[j] * receivers.before[i], alpha[j] * receivers.after[i]
-            total += math.lgamma(exponent[1]) - math.lgamma(exponent[0])
-            if i == own:
-                total += (exponent[0] - exponent[1]) * math.log(receivers.pi[i, j])
-            else:
-                curve.others[0, o], curve.others[1, o] = receivers.pi[i, j], receivers.rho[i] * most
-                curve.others[2, o] = exponent[0] - 1
-                total -= (exponent[1] - 1) * math.log(receivers.pi[i, j])
-                o += 1
+        if s != last:
+            last = s
+            for i in range(n):
+                begin_curve(curve, _shape(lowest * w.weight[s], lowest * before[i, s]))
+                tables[i] = curve.coarse
+        shape = _shape(lowest * w.weight[s], lowest * before[own, s])
         start, cells_j, tokens = cells.indptr[j], cells.indptr[j + 1] - cells.indptr[j], 0.0
         for i in range(cells_j):
             v, q = cells.word[start + i], w.rest[start + i]
@@ -224,22 +287,13 @@ def weigh_births(
             tokens += cells.n[start + i] * most * w.mean[v] / q
         count = cells.n[start : start + cells_j]
         curve.coarse[:] = tables[own]
-        informed = count if tokens > 0.05 else count[:0]
-        nodes, area = fit_curve(curve, shape, power, (0.0, 1.0), w.slope, informed)
-        y, f = curve.y[:nodes], curve.f[:nodes]
-        if draw:
-            at = draw_curve(rng, y, f, area)
-            w.u[j], w.u1[j] = power_quantile(at, shape[0], shape[1])
-        else:
-            at = power_cdf(w.u[j], w.u1[j], shape[0], shape[1])
-        t, t1 = w.u[j], w.u1[j]
-        total += (power[0] - 1) * math.log(t) + (power[1] - 1) * math.log(t1)
-        for i in range(o):
-            rest = max(curve.others[0, i] - curve.others[1, i] * t, TINY)
-            total += curve.others[2, i] * math.log(rest)
-        total += log_line(t, w.slope, count, cells_j)
-        total -= log_power(t, t1, shape[0], shape[1]) + log_curve(y, f, area, at)
-    curve.n_others[()] = 0
+        known = (-1.0, -1.0) if draw else (w.u[j], w.u1[j])
+        informed = count if tokens > 0.05 else none
+        t, t1, change = _weigh_taken(
+            rng, w, receivers, receivers.pi, j, alpha[j], s, shape, informed, known
+        )
+        w.u[j], w.u1[j] = t, t1
+        total += change + log_line(t, w.slope, count, cells_j)
     return total
 
 # %% ../nbs/24_births.ipynb #e34ea0a7
@@ -266,27 +320,95 @@ def _swap_last(mixture, m, workspace):
     workspace.one[:], workspace.part[:] = phi[m], pi[m]
     phi[m], pi[m] = phi[last], pi[last]
     phi[last], pi[last] = workspace.one, workspace.part
-    beta[m], beta[last] = beta[last], beta[m]
+    for s in range(beta.shape[0]):
+        beta[s, m], beta[s, last] = beta[s, last], beta[s, m]
 
 
 @njit(nogil=True)
-def _gather(mixture, rho, K, death, beta_m):
+def _gather(mixture, rho, K, death, weight):
     "The receivers, with the proportions and weights that they have in both states."
-    n = 0
+    n, S = 0, weight.size
     for k in range(K):
         n += rho[k] > 0.0
     topic, share, pi = np.empty(n, np.int64), np.empty(n), np.empty((n, mixture.pi.shape[1]))
-    before, after, i = np.empty(n), np.empty(n), 0
+    before, after, i = np.empty((n, S)), np.empty((n, S)), 0
     for k in range(K):
         if rho[k] > 0.0:
             topic[i], share[i] = k, rho[k]
             pi[i] = mixture.pi[k]
-            if death:
-                pi[i] += rho[k] * mixture.pi[K]
-            before[i] = mixture.beta[k] if death else max(mixture.beta[k] - rho[k] * beta_m, TINY)
-            after[i] = before[i] + rho[k] * beta_m
+            for j in range(pi.shape[1] if death else 0):
+                pi[i, j] += rho[k] * mixture.pi[K, j] if mixture.pi[K, j] > TINY else 0.0
+            for s in range(S):
+                old = mixture.beta[s, k]
+                if death:
+                    taken = rho[k] * weight[s] if weight[s] > TINY else 0.0
+                    before[i, s], after[i, s] = old, old + taken
+                else:  # before of the other nodes: see weigh_births
+                    before[i, s], after[i, s] = max(old - rho[k] * weight[0], TINY), old
             i += 1
     return Receivers(topic, share, pi, before, after)
+
+
+@njit(nogil=True)
+def _propose_birth(rng, cells, mixture, workspace, proposal):
+    "`propose_birth` of a topic in the row after the last, or the death of the last one."
+    death, w, phi, pi, beta = proposal.merge, workspace, mixture.phi, mixture.pi, mixture.beta
+    K, eta = mixture.K[()] - (1 if death else 0), mixture.eta[()]  # topics of the smaller state
+    rho, near = np.zeros(beta.shape[1]), np.zeros(beta.shape[1])
+    mark, least = np.zeros(beta.shape[1], np.int64), np.inf
+    if death:
+        w.whole[:], w.weight[:] = phi[K], beta[:, K]
+        project_topic(w.whole, phi, K, near)
+        draw_receivers(rng, near, K, mark, rho)
+    else:
+        n = 1 + int(rng.random() * min(K, MOST))
+        while n > 0:
+            k = int(rng.random() * K)
+            if rho[k] == 0.0:
+                rho[k] = max(rng.standard_gamma(1.0), TINY)
+                n -= 1
+        rho /= rho.sum()
+    w.mean[:] = 0.0
+    for k in range(K):
+        if rho[k] > 0.0:
+            least = min(least, beta[0, k] / rho[k])
+            for v in range(w.mean.size):
+                w.mean[v] += rho[k] * phi[k, v]
+    if death:
+        t_0 = w.weight[0] / (least + w.weight[0])
+        least += w.weight[0]
+    else:
+        draw_topic(rng, eta, w.mean, 2.0 ** (1 + int(rng.random() * SCALES)), w.whole)
+        project_topic(w.whole, phi, K, near)
+        t_0 = rng.random() ** 2
+        w.weight[0] = t_0 * least
+        if w.weight[0] < 1e-250:
+            return False
+    log_a = log_receivers(rho, near, K, mark)
+    if log_a == -np.inf:
+        return False
+    receivers = _gather(mixture, rho, K, death, w.weight)
+    w.rest[:] = mixture.q
+    if death:
+        for s in range(1, w.weight.size):
+            own, most = _bound(receivers.rho, receivers.after, s)
+            w.b[s] = min(w.weight[s] / most, 1.0)
+            w.b1[s] = receivers.before[own, s] / receivers.after[own, s]
+        for j in range(cells.first.size):
+            own, most = _bound(receivers.rho, receivers.pi, j)
+            w.u[j] = min(pi[K, j] / most, 1.0)
+            w.u1[j] = pi[receivers.topic[own], j] / receivers.pi[own, j]
+            for e in range(cells.indptr[j], cells.indptr[j + 1]):
+                v = cells.word[e]
+                w.rest[e] = max(w.rest[e] + pi[K, j] * (w.mean[v] - w.whole[v]), TINY)
+    log_a += math.log(mixture.gamma[()] * least * 2 / w.weight[0]) + 0.5 * math.log(t_0)
+    log_a += np.log(receivers.after[:, 0] / receivers.before[:, 0]).sum() - math.log(K + 1.0)
+    log_a += math.lgamma(phi.shape[1] * eta) - phi.shape[1] * math.lgamma(eta)
+    log_a += (eta - 1) * np.log(w.whole).sum() - _log_near(w.whole, w.mean, eta)
+    log_a += weigh_births(rng, cells, mixture, w, receivers, not death)
+    if not accept(rng, log_a, proposal, w):
+        return False
+    return _keep_birth(rng, cells, mixture, w, receivers, death)
 
 
 @njit(nogil=True)
@@ -319,91 +441,45 @@ def propose_birth(
     -----
     (B3).
     """
-    death, w, phi, pi, beta = proposal.merge, workspace, mixture.phi, mixture.pi, mixture.beta
-    K, eta = mixture.K[()] - (1 if death else 0), mixture.eta[()]  # topics of the smaller state
-    if K < 1:
+    K = mixture.K[()]
+    if K < (2 if proposal.merge else 1):
         return False
-    rho, near, mark = np.zeros(beta.size), np.zeros(beta.size), np.zeros(beta.size, np.int64)
-    beta_m, least = 0.0, np.inf
-    if death:
-        _swap_last(mixture, int(rng.random() * (K + 1)), w)
-        w.whole[:], beta_m = phi[K], beta[K]
-        project_topic(w.whole, phi, K, near)
-        draw_receivers(rng, near, K, mark, rho)
-    else:
-        n = 1 + int(rng.random() * min(K, MOST))
-        while n > 0:
-            k = int(rng.random() * K)
-            if rho[k] == 0.0:
-                rho[k] = max(rng.standard_gamma(1.0), TINY)
-                n -= 1
-        rho /= rho.sum()
-    w.mean[:] = 0.0
-    for k in range(K):
-        if rho[k] > 0.0:
-            least = min(least, beta[k] / rho[k])
-            for v in range(w.mean.size):
-                w.mean[v] += rho[k] * phi[k, v]
-    if death:
-        t_0 = beta_m / (least + beta_m)
-        least += beta_m
-    else:
-        draw_topic(rng, eta, w.mean, 2.0 ** (1 + int(rng.random() * SCALES)), w.whole)
-        project_topic(w.whole, phi, K, near)
-        t_0 = rng.random() ** 2
-        beta_m = t_0 * least
-        if beta_m < 1e-250:
-            return False
-    log_a = log_receivers(rho, near, K, mark)
-    if log_a == -np.inf:
-        return False
-    receivers = _gather(mixture, rho, K, death, beta_m)
-    w.rest[:] = mixture.q
-    if death:
-        for j in range(cells.first.size):
-            own, most = _bound(receivers, j)
-            w.u[j] = min(pi[K, j] / most, 1.0)
-            w.u1[j] = max(pi[receivers.topic[own], j] / receivers.pi[own, j], TINY)
-            for e in range(cells.indptr[j], cells.indptr[j + 1]):
-                v = cells.word[e]
-                w.rest[e] = max(w.rest[e] + pi[K, j] * (w.mean[v] - w.whole[v]), TINY)
-    log_a += math.log(mixture.gamma[()] * least * 2 / beta_m) + 0.5 * math.log(t_0)
-    log_a += np.log(receivers.after / receivers.before).sum() - math.log(K + 1.0)
-    log_a += math.lgamma(phi.shape[1] * eta) - phi.shape[1] * math.lgamma(eta)
-    log_a += (eta - 1) * np.log(w.whole).sum() - _log_near(w.whole, w.mean, eta)
-    log_a += weigh_births(rng, cells, mixture, w, receivers, beta_m, not death)
-    if not accept(rng, log_a, proposal, w):
-        return False
-    return _keep_birth(rng, cells, mixture, w, receivers, beta_m, death)
+    m = int(rng.random() * K) if proposal.merge else 0
+    if proposal.merge:
+        _swap_last(mixture, m, workspace)
+    done = _propose_birth(rng, cells, mixture, workspace, proposal)
+    if proposal.merge and not done:  # the topics of the tokens count on the order
+        _swap_last(mixture, m, workspace)
+    return done
 
 
 @njit(nogil=True)
-def _keep_birth(rng, cells, mixture, workspace, receivers, beta_m, death):
+def _keep_birth(rng, cells, mixture, workspace, receivers, death):
     "Carry a birth or a death out; False, and nothing has changed, if a topic gets no token."
     pi, beta, w = mixture.pi, mixture.beta, workspace
     n, K = receivers.rho.size, mixture.K[()] - (1 if death else 0)
-    old_pi, old_beta = np.empty_like(receivers.pi), np.empty(n)
+    old_pi, old_beta = np.empty_like(receivers.pi), np.empty_like(receivers.after)
     for i in range(n):
         k = receivers.topic[i]
-        old_pi[i], old_beta[i] = pi[k], beta[k]
-        beta[k] = receivers.after[i] if death else receivers.before[i]
+        old_pi[i], old_beta[i] = pi[k], beta[:, k]
+        beta[:, k] = receivers.after[i] if death else receivers.before[i]
         if death:
             pi[k] = receivers.pi[i]
     if not death:
         for j in range(cells.first.size):
-            _, most = _bound(receivers, j)
+            _, most = _bound(receivers.rho, receivers.pi, j)
             pi[K, j] = max(w.u[j] * most, TINY)
             for i in range(n):
                 left = receivers.pi[i, j] - receivers.rho[i] * pi[K, j]
                 if i == w.receiver[j]:
                     left = receivers.pi[i, j] * w.u1[j]
                 pi[receivers.topic[i], j] = max(left, TINY)
-        mixture.phi[K], beta[K] = w.whole, beta_m
+        mixture.phi[K], beta[:, K] = w.whole, w.weight
     if allocate(rng, cells, mixture, w, K if death else K + 1):
         return True
     for i in range(n):
         k = receivers.topic[i]
-        pi[k], beta[k] = old_pi[i], old_beta[i]
+        pi[k], beta[:, k] = old_pi[i], old_beta[i]
     return False
 
 # %% ../nbs/24_births.ipynb #8783a11f
@@ -455,52 +531,6 @@ def propose_moves(
             done = propose_birth(rng, cells, mixture, workspace, proposal)
         tally[kind, 0] += 1
         tally[kind, 1] += done
-
-# %% ../nbs/24_births.ipynb #e6b71506
-@njit(nogil=True)
-def fit_mixture(
-    rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, steps: int
-) -> bool:
-    """Improve topics and proportions by expectation maximisation, then draw all tokens' topics.
-
-    Not a move with the posterior as its equilibrium: for a burn-in only.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    cells : Cells
-    mixture : Mixture
-        `phi`, `pi` and `q` are replaced.
-    workspace : MoveWorkspace
-        `z` and `n_vk` are set.
-    steps : int
-
-    Returns
-    -------
-    bool
-        Whether every topic got enough tokens; otherwise `workspace` is as before.
-    """
-    K, V, eta = mixture.K[()], mixture.phi.shape[1], mixture.eta[()]
-    new, n_jk = np.empty((K, V)), np.empty(K)
-    for _ in range(steps):
-        new[:] = eta
-        for j in range(cells.first.size):
-            n_jk[:] = 0.0
-            tokens = 0.0
-            for e in range(cells.indptr[j], cells.indptr[j + 1]):
-                v, t = cells.word[e], cells.n[e] / mixture.q[e]
-                tokens += cells.n[e]
-                for k in range(K):
-                    a = t * mixture.pi[k, j] * mixture.phi[k, v]
-                    n_jk[k] += a
-                    new[k, v] += a
-            for k in range(K):
-                share = mixture.alpha[j] * mixture.beta[k] + n_jk[k]
-                mixture.pi[k, j] = max(share / (mixture.alpha[j] + tokens), TINY)
-        for k in range(K):
-            mixture.phi[k] = np.maximum(new[k] / new[k].sum(), TINY)
-        mix_words(cells, mixture)
-    return allocate(rng, cells, mixture, workspace, K)
 
 # %% ../nbs/24_births.ipynb #4d7919c8
 class MoveState(NamedTuple):
@@ -564,8 +594,8 @@ class TopicMoves:
 
     Parameters
     ----------
-    base : FranchiseSampler, HybridSampler, DirectSampler or ParallelSampler, or HDPSplitMerge
-        The sampler that makes the sweeps.
+    base : FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, TreeSampler
+        The sampler that makes the sweeps, or one of the first four in an HDPSplitMerge.
     n_moves : int or None
         Moves before every sweep after the tuning, at least 1. None takes as many as `share` allows,
         if need be not before every sweep.
@@ -592,8 +622,15 @@ class TopicMoves:
         least: int = 5,
     ):
         inner = getattr(base, "base", base)
-        if type(inner) not in (FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler):
+        self.tree = getattr(inner, "tree", None)
+        flat = FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler
+        if type(inner) not in flat and self.tree is None:
             raise ValueError(f"base must be a sampler of the HDP, got {type(base).__name__}")
+        if self.tree is not None and self.tree.given.size:
+            raise ValueError(
+                f"base must be a sampler without given topics, got {self.tree.given.size}: they are"
+                " held fixed, and moves would split and merge them"
+            )
         if not 0 < share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, got {share!r}")
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
@@ -657,7 +694,9 @@ class TopicMoves:
         if n_moves == 0 or not (inner.n_k >= self.least).any():
             return inner
         full = add_weights(rng, inner)
-        cells, mixture, workspace = begin_moves(rng, self.cells, full, n_moves, self.least)
+        cells, mixture, workspace = begin_moves(
+            rng, self.cells, full, n_moves, self.least, self.tree
+        )
         fitted = fits > 0 and fit_mixture(rng, cells, mixture, workspace, fits)
         propose_moves(rng, cells, mixture, workspace, p, n_moves, temperature, tally)
         if not fitted and not tally[:, 1].any():
@@ -665,7 +704,7 @@ class TopicMoves:
         full = end_moves(full, mixture, workspace)
         if hasattr(full, "t"):
             seat_tables(rng, full, np.zeros(full.m_k.size), self.corpus.offsets)
-        else:
+        elif self.tree is None:  # sweeps of a tree begin with the tables
             _draw_all_tables(rng, full, self.corpus.offsets)
         return type(inner)(*(getattr(full, name) for name in inner._fields))
 

@@ -134,8 +134,6 @@ def _estimator(args: argparse.Namespace) -> Any:
     settings = {name: getattr(args, name) for name in _MODEL}
     if args.levels is None:
         return hdp_nb.HDP(**settings)
-    if settings.pop("moves") not in ("auto", 0):
-        raise ValueError(f"--levels takes --moves 0 only, got {args.moves}")
     for name, only in (("sampler", "direct"), ("split_merge", 0)):
         if settings.pop(name) != only:
             raise ValueError(

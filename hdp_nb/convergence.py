@@ -175,14 +175,18 @@ class Convergence(dict):
     def advice(self, n_sweeps: int) -> str:
         """Say what the chains disagree about after so many sweeps, and what to do.
 
-        Empty if they agree, or if there is one chain only.
+        Empty if they agree, or if there is one chain only. Quantities with too few effective draws
+        are named only if there are no others.
         """
         if self.converged is not False:
             return ""
         means = lambda name: " against ".join(f"{mean:.4g}" for mean in self[name].means)
         bad = sorted((name for name in self if not self[name].ok), key=self._badness, reverse=True)
+        apart = [name for name in bad if self[name].rhat > LARGEST_RHAT]
+        bad = apart or bad
         shown = ", ".join(f"{name} ({means(name)})" for name in bad[:3])
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+        finding = "do not agree on" if apart else "have too few effective draws to tell, of"
         sizes = ("topics_above_1%", "topics_above_0.1%", *COUNTS)
         firm = [name for name in sizes if name in self and self[name].ok]
         trust = (
@@ -191,8 +195,8 @@ class Convergence(dict):
             else "no number of components can be trusted yet"
         )
         return (
-            f"After {n_sweeps} sweeps the {len(self[bad[0]].means)} chains do not agree on"
-            f" {shown}{more}; {trust}. Run longer (n_iter='auto', or above {n_sweeps}) or more"
+            f"After {n_sweeps} sweeps the {len(self[bad[0]].means)} chains {finding} {shown}{more};"
+            f" {trust}. Run longer (n_iter='auto', or above {n_sweeps}) or more"
             " chains (n_chains), and see convergence_."
         )
 

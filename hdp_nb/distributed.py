@@ -575,10 +575,11 @@ def fit(
     Parameters
     ----------
     model : HDP(sampler="parallel") or OnlineHDP
-        Of an HDP `n_chains` must be 1, `split_merge` 0, and `init` a number of topics (then the
-        result is that of `fit` with the same corpus in one piece), or kept counts such as
-        `small.samples_[-1]` of a model fitted to one shard: to begin with its topics saves many
-        sweeps.
+        Of an HDP `n_chains` must be 1, `split_merge` 0, `moves` "auto" or 0 (a move would weigh the
+        documents of all shards; there are none), and `init` a number of topics (then the result is
+        that of `fit` with the same corpus in one piece, without moves), or kept counts such as
+        `small.samples_[-1]` of a model fitted to one shard: that fit has moves, and to begin with
+        its topics saves many sweeps.
         An OnlineHDP takes the shards in random order, each in minibatches of about `batch_size` of
         its documents; its `trace_` has one value per shard. Minibatches count alike, so shards
         should not be much smaller than one.
@@ -623,10 +624,11 @@ def fit(
         and model.sampler == "parallel"
         and model.n_chains == 1
         and model.split_merge == 0
+        and model.moves in ("auto", 0)
     ):
         raise ValueError(
-            'model must be an OnlineHDP or an HDP with sampler="parallel", one chain and no'
-            f" split-merge moves, got {model!r}"
+            'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no'
+            f' split-merge moves and moves="auto" or 0, got {model!r}'
         )
     run.mkdir(parents=True, exist_ok=True)
     options = {

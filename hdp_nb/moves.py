@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['TINY', 'COARSE', 'FINE', 'MOST', 'Cells', 'count_cells', 'Mixture', 'ShareCurve',
            'MoveWorkspace', 'Proposal', 'new_mixture', 'draw_topic', 'mix_words', 'draw_mixture',
-           'allocate', 'begin_moves', 'end_moves', 'offset', 'begin_curve', 'fit_curve',
-           'weigh_shares']
+           'allocate', 'begin_moves', 'end_moves', 'fit_mixture', 'offset', 'begin_curve',
+           'fit_curve', 'weigh_shares']
 
 # %% ../nbs/22_moves.ipynb #67164ac2
 import math
@@ -18,11 +18,11 @@ from numba import njit
 from hdp_nb.special import (
     close_curve,
     draw_curve,
+    locate_share,
     log_beta,
     log_curve,
     log_line,
     log_power,
-    power_cdf,
     power_quantile,
     weigh_nodes,
 )
@@ -101,14 +101,20 @@ class Mixture(NamedTuple):
         Topics.
     pi : float array, shape (capacity, D)
         Proportions of the topics in each document that has tokens.
-    beta : float array, shape (capacity,)
-        Global weights.
+    beta : float array, shape (S, capacity)
+        Weights at every node; row 0 are the global ones.
     alpha : float array, shape (D,)
         Concentration of each document.
     gamma, eta : float arrays, shape ()
         Concentration of the top DP; Dirichlet parameter of the topics.
     q : float array, shape (cells,)
         Probability of the word of every cell.
+    node : int array, shape (D,)
+        The node whose weights a document has for its prior.
+    parent : int array, shape (S,)
+        Node above each one, with a smaller number; the root's is -1.
+    conc : float array, shape (S,)
+        Concentration of each node.
     """
 
     K: Any
@@ -119,6 +125,9 @@ class Mixture(NamedTuple):
     gamma: Any
     eta: Any
     q: np.ndarray
+    node: np.ndarray
+    parent: np.ndarray
+    conc: np.ndarray
 
 
 class ShareCurve(NamedTuple):
@@ -161,6 +170,9 @@ class MoveWorkspace(NamedTuple):
         Fits of a topic and of two parts, their expected counts, and temporary values.
     pi_m, u, u1, mass, part, best : float arrays, shape (D,)
         Proportions of the topic, its shares; expected tokens, and temporary values.
+    weight, b, b1 : float arrays, shape (S,)
+        Weight at every node of the topic that is split or of both that are merged, and the shares
+        of the two.
     active, receiver : int arrays, shape (D,)
         Documents that have the topic; which receiver bounds the share.
     z, spare : int arrays, shape (N,)
@@ -193,6 +205,9 @@ class MoveWorkspace(NamedTuple):
     mass: np.ndarray
     part: np.ndarray
     best: np.ndarray
+    weight: np.ndarray
+    b: np.ndarray
+    b1: np.ndarray
     active: np.ndarray
     receiver: np.ndarray
     z: np.ndarray
@@ -222,7 +237,14 @@ class Proposal(NamedTuple):
 
 
 def new_mixture(
-    cells: Cells, n_words: int, capacity: int, alpha: np.ndarray, gamma: float, eta: float
+    cells: Cells,
+    n_words: int,
+    capacity: int,
+    alpha: np.ndarray,
+    gamma: float,
+    eta: float,
+    tree: Any = None,
+    conc: np.ndarray | None = None,
 ) -> tuple[Mixture, MoveWorkspace]:
     """Allocate the state of the moves and their temporary arrays.
 
@@ -236,6 +258,10 @@ def new_mixture(
     alpha : float array, shape () or (J,)
         Concentration of all documents, or of each.
     gamma, eta : float
+    tree : Tree or None
+        Its `node`, shape (J,), and `parent`; None is the root alone.
+    conc : float array, shape (S,), or None
+        Concentrations of the nodes of a tree.
 
     Returns
     -------
@@ -245,9 +271,14 @@ def new_mixture(
     """
     D, N, n = len(cells.document), len(cells.x), len(cells.word)
     each = np.full(D, float(alpha)) if np.ndim(alpha) == 0 else alpha[cells.document]
-    arrays = np.zeros((capacity, n_words)), np.zeros((capacity, D)), np.zeros(capacity)
-    mixture = Mixture(np.array(0), *arrays, each, np.array(gamma), np.array(eta), np.zeros(n))
+    parent = np.array([-1]) if tree is None else tree.parent
+    node = np.zeros(D, np.int64) if tree is None else tree.node[cells.document]
+    conc, S = np.array([float(gamma)]) if conc is None else conc, len(parent)
+    arrays = np.zeros((capacity, n_words)), np.zeros((capacity, D)), np.zeros((S, capacity))
+    fixed = each, np.array(gamma), np.array(eta), np.zeros(n), node, parent, conc
+    mixture = Mixture(np.array(0), *arrays, *fixed)
     floats: list[Any] = [np.zeros(n_words) for _ in range(11)] + [np.zeros(D) for _ in range(6)]
+    floats += [np.zeros(S) for _ in range(3)]
     integers: list[Any] = [np.zeros(D, np.int64), np.zeros(D, np.int64)]
     integers += [np.zeros(N, np.int32), np.zeros(N, np.int32)]
     n_vk = np.zeros((n_words, capacity), np.int32)
@@ -289,7 +320,7 @@ def draw_mixture(
     mixture: Mixture,
     z: np.ndarray,
     n_vk: np.ndarray,
-    rest: float,
+    rest: np.ndarray,
 ) -> None:
     """Draw topics and proportions given the topics of all tokens, (M1), into `mixture`.
 
@@ -303,8 +334,8 @@ def draw_mixture(
         Topic of every token; negative for one that is held.
     n_vk : int array, shape (V, K)
         Tokens of each word in each topic.
-    rest : float
-        Weight of all other topics.
+    rest : float array, shape (S,)
+        Weight of all other topics at every node.
     """
     K, eta = mixture.K[()], mixture.eta[()]
     c, n = np.empty(n_vk.shape[0]), np.empty(K + 1)
@@ -316,10 +347,11 @@ def draw_mixture(
         n[:] = 0.0
         for i in range(cells.first[j], cells.end[j]):
             n[z[i] if z[i] >= 0 else K] += 1.0
-        total = rng.standard_gamma(mixture.alpha[j] * rest + n[K])
+        s = mixture.node[j]
+        total = rng.standard_gamma(mixture.alpha[j] * rest[s] + n[K])
         for k in range(K):
-            a = mixture.alpha[j] * mixture.beta[k] + n[k]
-            mixture.pi[k, j] = max(rng.standard_gamma(a), TINY)
+            a = mixture.alpha[j] * mixture.beta[s, k] + n[k]
+            mixture.pi[k, j] = rng.standard_gamma(a)
             total += mixture.pi[k, j]
         for k in range(K):
             mixture.pi[k, j] = max(mixture.pi[k, j] / total, TINY)
@@ -377,7 +409,7 @@ def allocate(
 
 # %% ../nbs/22_moves.ipynb #c7bddeec
 def begin_moves(
-    rng: np.random.Generator, cells: Cells, state: Any, room: int, least: int = 1
+    rng: np.random.Generator, cells: Cells, state: Any, room: int, least: int = 1, tree: Any = None
 ) -> tuple[Cells, Mixture, MoveWorkspace]:
     """Draw topics and proportions for a state of direct assignment, (M1).
 
@@ -386,12 +418,14 @@ def begin_moves(
     rng : numpy.random.Generator
     cells : Cells
         Of all tokens.
-    state : DirectState or HybridState
+    state : DirectState, HybridState or TreeState
         Not changed.
     room : int
         By how many topics the moves may add to their number.
     least : int
         Topics with fewer tokens are held, and no move makes others of that size.
+    tree : Tree or None
+        That of a TreeState.
 
     Returns
     -------
@@ -411,13 +445,16 @@ def begin_moves(
         state.alpha,
         float(state.gamma),
         float(state.eta),
+        tree,
+        None if tree is None else state.conc,
     )
     workspace.z[:], workspace.least[()] = label[state.z], least
     held = np.bincount(cells.cell[workspace.z < 0], minlength=len(cells.word))
     cells = cells._replace(n=cells.n - held)
     mixture.K[()], n_vk = free.sum(), np.ascontiguousarray(state.n_vk[:, :K][:, free])
-    mixture.beta[: int(mixture.K)] = state.beta[:K][free]
-    rest = float(state.beta[:K][~free].sum() + state.beta[K])
+    beta = np.atleast_2d(state.beta)
+    mixture.beta[:, : int(mixture.K)] = np.maximum(beta[:, :K][:, free], TINY)
+    rest = beta[:, :K][:, ~free].sum(axis=1) + beta[:, K]
     draw_mixture(rng, cells, mixture, workspace.z, n_vk, rest)
     return cells, mixture, workspace
 
@@ -427,29 +464,76 @@ def end_moves(state: Any, mixture: Mixture, workspace: MoveWorkspace) -> Any:
 
     Parameters
     ----------
-    state : DirectState or HybridState
+    state : DirectState, HybridState or TreeState
         That of `begin_moves`; its arrays are used where they are large enough.
     mixture : Mixture
     workspace : MoveWorkspace
 
     Returns
     -------
-    DirectState or HybridState
+    DirectState, HybridState or TreeState
         Its tables are not those of the new topics: draw them anew.
     """
     K, old, z = int(mixture.K), int(state.K), workspace.z
     held = np.flatnonzero(state.n_k[:old] < int(workspace.least))
     kept = [array[..., held].copy() for array in (state.n_vk, state.n_k, state.beta)]
-    rest, total = float(state.beta[old]), K + len(held)
+    rest, total = np.array(state.beta[..., old]), K + len(held)
     state = resize_capacity(state, max(16 * (1 + (total + 1) // 16), state.n_k.size))
     state.z[:] = np.where(z >= 0, z, K - 1 - z)
-    new = workspace.n_vk[:, :K], workspace.n_vk[:, :K].sum(axis=0), mixture.beta[:K]
+    beta = mixture.beta[:, :K].reshape(*state.beta.shape[:-1], K)
+    new = workspace.n_vk[:, :K], workspace.n_vk[:, :K].sum(axis=0), beta
     for array, moved, same in zip((state.n_vk, state.n_k, state.beta), new, kept):
         array[:] = 0
         array[..., :K], array[..., K:total] = moved, same
-    state.beta[total] = rest
+    state.beta[..., total] = rest
     state.K[()] = total
     return state
+
+# %% ../nbs/22_moves.ipynb #e6b71506
+@njit(nogil=True)
+def fit_mixture(
+    rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, steps: int
+) -> bool:
+    """Improve topics and proportions by expectation maximisation, then draw all tokens' topics.
+
+    Not a move with the posterior as its equilibrium: for a burn-in only.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    cells : Cells
+    mixture : Mixture
+        `phi`, `pi` and `q` are replaced.
+    workspace : MoveWorkspace
+        `z` and `n_vk` are set.
+    steps : int
+
+    Returns
+    -------
+    bool
+        Whether every topic got enough tokens; otherwise `workspace` is as before.
+    """
+    K, V, eta = mixture.K[()], mixture.phi.shape[1], mixture.eta[()]
+    new, n_jk = np.empty((K, V)), np.empty(K)
+    for _ in range(steps):
+        new[:] = eta
+        for j in range(cells.first.size):
+            n_jk[:] = 0.0
+            tokens = 0.0
+            for e in range(cells.indptr[j], cells.indptr[j + 1]):
+                v, t = cells.word[e], cells.n[e] / mixture.q[e]
+                tokens += cells.n[e]
+                for k in range(K):
+                    a = t * mixture.pi[k, j] * mixture.phi[k, v]
+                    n_jk[k] += a
+                    new[k, v] += a
+            for k in range(K):
+                share = mixture.alpha[j] * mixture.beta[mixture.node[j], k] + n_jk[k]
+                mixture.pi[k, j] = max(share / (mixture.alpha[j] + tokens), TINY)
+        for k in range(K):
+            mixture.phi[k] = np.maximum(new[k] / new[k].sum(), TINY)
+        mix_words(cells, mixture)
+    return allocate(rng, cells, mixture, workspace, K)
 
 # %% ../nbs/22_moves.ipynb #d3769dae
 @njit(nogil=True)
@@ -549,12 +633,7 @@ def fit_curve(
 
 @njit(nogil=True)
 def weigh_shares(
-    rng: np.random.Generator,
-    cells: Cells,
-    mixture: Mixture,
-    workspace: MoveWorkspace,
-    weights: tuple[float, float, float],
-    draw: bool,
+    rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, draw: bool
 ) -> float:
     """Contribution of all documents to the ratio of a split, (M3), relative to u_j = b.
 
@@ -563,12 +642,10 @@ def weigh_shares(
     rng : numpy.random.Generator
     cells : Cells
     mixture : Mixture
-        Its alpha is used.
+        Its alpha and nodes are used.
     workspace : MoveWorkspace
-        `rest`, `pi_m`, `one`, `two` describe the move; `mean` receives the mean of the two topics.
-        `u` and `u1` are the shares.
-    weights : (float, float, float)
-        b, 1 - b and beta_m.
+        `rest`, `pi_m`, `one`, `two`, `weight`, `b`, `b1` describe the move; `mean` receives the
+        mean of the two topics. `u` and `u1` are the shares.
     draw : bool
         Whether the shares are drawn (for a split), or given (for a merge).
 
@@ -577,16 +654,22 @@ def weigh_shares(
     float
         sum_j log [Beta(u_j) prod_v (Q_jv(u_j)/Q_jv(b))^n_jv / q_j(u_j)].
     """
-    b, b1, beta_m = weights
     w, alpha = workspace, mixture.alpha
+    weight, bs, bs1 = w.weight, w.b, w.b1
+    b, b1 = bs[0], bs1[0]
     rest, u, u1, slope, one, two, mean = w.rest, w.u, w.u1, w.slope, w.one, w.two, w.mean
     for v in range(mean.size):
         mean[v] = b * one[v] + b1 * two[v]
-    lowest = alpha.min() * beta_m
-    shape, curve, total = (min(lowest * b, 1.0), min(lowest * b1, 1.0)), workspace.curve, 0.0
-    begin_curve(curve, shape)
+    curve, total, last, least_alpha = workspace.curve, 0.0, -1, alpha.min()
+    shape = (1.0, 1.0)
     for j in range(cells.first.size):
-        power = alpha[j] * beta_m * b, alpha[j] * beta_m * b1
+        s = mixture.node[j]
+        if s != last:
+            last, lowest = s, least_alpha * weight[s]
+            shape = (max(min(lowest * bs[s], 1.0), TINY), max(min(lowest * bs1[s], 1.0), TINY))
+            begin_curve(curve, shape)
+        mass = alpha[j] * weight[s]
+        power = max(mass * bs[s], TINY), max(mass * bs1[s], TINY)
         start, n = cells.indptr[j], cells.indptr[j + 1] - cells.indptr[j]
         tokens, p = 0.0, workspace.pi_m[j]
         for i in range(n):
@@ -602,7 +685,8 @@ def weigh_shares(
             at = draw_curve(rng, y, f, area)
             u[j], u1[j] = power_quantile(at, shape[0], shape[1])
         else:
-            at = power_cdf(u[j], u1[j], shape[0], shape[1])
+            edge = TINY / w.pi_m[j]
+            at, u[j], u1[j] = locate_share(rng, u[j], u1[j], shape[0], shape[1], edge)
         total += log_line(offset(u[j], u1[j], b, b1), slope, cells.n[start : start + n], n)
         total += (power[0] - 1) * math.log(u[j]) + (power[1] - 1) * math.log(u1[j])
         total -= log_beta(power[0], power[1])

@@ -6,8 +6,8 @@
 __all__ = ['log_rising', 'log_stirling', 'log_antoniak', 'antoniak', 'digamma', 'trigamma',
            'antoniak_moments', 'sample_categorical', 'draw_index', 'log_sum_exp',
            'sample_log_categorical', 'sample_log_dirichlet', 'sample_dirichlet', 'sample_sticks',
-           'power_edges', 'power_quantile', 'power_cdf', 'log_power', 'close_curve', 'draw_curve',
-           'log_curve', 'weigh_nodes', 'log_line', 'log_beta', 'invert_cholesky']
+           'power_edges', 'power_quantile', 'power_cdf', 'locate_share', 'log_power', 'close_curve',
+           'draw_curve', 'log_curve', 'weigh_nodes', 'log_line', 'log_beta', 'invert_cholesky']
 
 # %% ../nbs/05_special.ipynb #919798bd
 import math
@@ -461,6 +461,34 @@ def power_cdf(u: float, u1: float, a: float, c: float) -> float:
     if u1 <= right:
         return 1.0 - height * right / c * (u1 / right) ** c
     return height * (left / a + u - left)
+
+
+@njit(nogil=True)
+def locate_share(
+    rng: np.random.Generator, u: float, u1: float, a: float, c: float, edge: float
+) -> tuple[float, float, float]:
+    """Return the y of which `power_quantile` makes u, where u or u1 may be known to be small only.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    u, u1 : float
+        A share, and 1 minus it.
+    a, c : float
+        Above 0, at most 1.
+    edge : float
+        If one of the two is not above this it stands for all below, and is drawn from those.
+
+    Returns
+    -------
+    y, u, u1 : float
+    """
+    y = power_cdf(u, u1, a, c)
+    if u > 1.001 * edge and u1 > 1.001 * edge:  # it may have been rounded
+        return y, u, u1
+    y = y * rng.random() if u < u1 else 1.0 - (1.0 - y) * rng.random()
+    u, u1 = power_quantile(y, a, c)
+    return y, u, u1
 
 
 @njit(nogil=True)

@@ -96,6 +96,23 @@ class _GibbsTopics(BaseTopicModel, SampledModel):
         many = getattr(self, "n_topics", MANY)
         return begin_apart(sampler, self.n_chains, many) if self._opposite() else sampler
 
+    def _with_topic_moves(self, sampler):
+        "Add the moves that `moves` asks for; they are annealed in the burn-in."
+        if isinstance(self.moves, str):
+            if self.moves != "auto":
+                raise ValueError(
+                    f'moves must be "auto" or a whole number of at least 0, got {self.moves!r}'
+                )
+            n_moves = None
+        else:
+            n_moves = check_int("moves", self.moves, 0)
+        if n_moves == 0:
+            return sampler
+        self._rounds()  # which checks n_iter and burn_in
+        half = _SHORTEST_BURN_IN if isinstance(self.n_iter, str) else self.n_iter // 2
+        tune = min(100, half if self.burn_in is None else self.burn_in)
+        return TopicMoves(sampler, n_moves, tune)
+
     def _opposite(self) -> bool:
         "Whether init is 'opposite'; what is no start at all is refused."
         init, counted = self.init, "sequential" in self._inits
@@ -399,23 +416,6 @@ class HDP(_GibbsTopics):
         )
         return self._with_topic_moves(with_moves(self, sampler, HDPSplitMerge))
 
-    def _with_topic_moves(self, sampler):
-        "Add the moves that `moves` asks for; they are annealed in the burn-in."
-        if isinstance(self.moves, str):
-            if self.moves != "auto":
-                raise ValueError(
-                    f'moves must be "auto" or a whole number of at least 0, got {self.moves!r}'
-                )
-            n_moves = None
-        else:
-            n_moves = check_int("moves", self.moves, 0)
-        if n_moves == 0:
-            return sampler
-        self._rounds()  # which checks n_iter and burn_in
-        half = _SHORTEST_BURN_IN if isinstance(self.n_iter, str) else self.n_iter // 2
-        tune = min(100, half if self.burn_in is None else self.burn_in)
-        return TopicMoves(sampler, n_moves, tune)
-
 # %% ../nbs/52_topic_models.ipynb #b4bbb7d4
 class LDA(_GibbsTopics):
     """Latent Dirichlet allocation, by collapsed Gibbs sampling.
@@ -555,6 +555,9 @@ class TreeHDP(_GibbsTopics):
     groups : list of tuples of labels
         Groups to have in the tree even if no document is in them, as paths from the outermost
         level.
+    moves : "auto" or int
+        Moves that split, merge and dissolve topics before the sweeps, as in `HDP`. With topics
+        given to `fit` "auto" is none, and other numbers than 0 are refused.
     init : "opposite", int, "sequential", int array of shape (n_tokens,), or state
         The start of the chains. "opposite": even chains begin with one topic, odd ones (and a
         single chain) with 100, as in `HDP`. The others are of all chains: every token in one of
@@ -604,6 +607,7 @@ class TreeHDP(_GibbsTopics):
         eta_prior: PriorLike = None,
         per_node: bool = False,
         groups: list[tuple] | None = None,
+        moves: int | str = "auto",
         n_iter: int | str = 300,
         burn_in: int | None = None,
         thin: int = 10,
@@ -621,6 +625,7 @@ class TreeHDP(_GibbsTopics):
         self.eta_prior = eta_prior
         self.per_node = per_node
         self.groups = groups
+        self.moves = moves
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -669,6 +674,13 @@ class TreeHDP(_GibbsTopics):
         given, rows = self._given(topics)
         sampler = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
+        if given is None:
+            sampler = self._with_topic_moves(sampler)
+        elif self.moves not in ("auto", 0):
+            raise ValueError(
+                f'moves must be "auto" or 0 where topics are given, which are held fixed, got'
+                f" {self.moves!r}"
+            )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self._keep(corpus, sampler, chains, best)
         self.node_weights_ = self.samples_[self.best_].beta[:, self.order_]

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from test_franchise import draw_words, seat, seating_state
 
-from hdp_nb.births import KINDS, TopicMoves, log_receivers, project_topic
+from hdp_nb.births import KINDS, TopicMoves, log_receivers, project_topic, propose_birth
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import begin_moves, count_cells, end_moves
+from hdp_nb.moves import Proposal, begin_moves, count_cells, end_moves
+from hdp_nb.pairs import propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.tree import TreeSampler
@@ -63,6 +64,22 @@ def test_the_end_of_no_moves_is_the_beginning(least):
     for name in ("n_k", "n_vk", "beta"):
         assert (getattr(after, name)[..., :4] == before[name][..., order]).all()
     assert after.beta[4] == before["beta"][4] and (after.n_k[4:] == 0).all()
+
+
+@pytest.mark.parametrize("kind", [propose_duplicates, propose_birth])
+def test_rejected_moves_leave_the_order_of_the_topics(kind):
+    "The topics of the tokens are numbered as the rows are."
+    corpus = small()
+    sampler, rng = DirectSampler(corpus, init=6), np.random.default_rng(0)
+    state = sampler.init(rng)
+    cells = count_cells(corpus.x, corpus.offsets)
+    _, mixture, workspace = begin_moves(rng, cells, state, 2)
+    before = [array.copy() for array in (mixture.beta, mixture.phi, mixture.pi)]
+    for _ in range(20):
+        never = Proposal(True, -np.inf, 1.0)
+        assert not kind(rng, cells, mixture, workspace, never)
+    for old, new in zip(before, (mixture.beta, mixture.phi, mixture.pi)):
+        assert (old == new).all()
 
 
 # ---------------------------------------------------------------- dissolving
@@ -140,6 +157,24 @@ def test_three_topics_are_found_from_few_and_from_many(kind, begin):
     phi = (state.n_vk[:, large] + 0.5).T
     unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
     assert len(large) == 3 and (unit(truth.phi) @ unit(phi).T).max(axis=1).min() > 0.95
+
+
+def grouped(corpus, n_groups=6):
+    groups = {"group": [str(j % n_groups) for j in range(corpus.n_docs)]}
+    return Corpus(corpus.x, corpus.offsets, n_words=corpus.n_words, groups=groups)
+
+
+@pytest.mark.parametrize("begin", [1, 20, "sequential"])
+def test_three_topics_are_found_in_a_tree(begin):
+    corpus, truth = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)
+    sampler = TopicMoves(TreeSampler(grouped(corpus), init=begin))
+    state = run_chain(sampler, np.random.default_rng(0), 130).state
+    large = np.flatnonzero(state.n_k > 0.01 * corpus.n_tokens)
+    phi = (state.n_vk[:, large] + 0.5).T
+    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
+    assert len(large) == 3 and (unit(truth.phi) @ unit(phi).T).max(axis=1).min() > 0.95
+    assert state.beta.shape[0] == 7 and np.allclose(state.beta.sum(axis=1), 1)
+    assert (np.bincount(state.z, minlength=state.n_k.size) == state.n_k).all()
 
 
 def test_without_moves_they_are_not():
@@ -224,10 +259,14 @@ def test_bad_arguments(name, value):
         TopicMoves(DirectSampler(small()), **{name: value})
 
 
-@pytest.mark.parametrize("base", [lambda c: LDASampler(c, 3), lambda c: TreeSampler(c, [])])
-def test_samplers_without_moves(base):
-    with pytest.raises(ValueError, match="^base"):
-        TopicMoves(base(small()))
+def test_samplers_without_moves():
+    corpus = small()
+    with pytest.raises(ValueError, match="^base must be a sampler of the HDP, got LDASampler"):
+        TopicMoves(LDASampler(corpus, 3))
+    fitted = DirectSampler(corpus, init=3)
+    given = fitted.snapshot(fitted.init(np.random.default_rng(0)))
+    with pytest.raises(ValueError, match="^base must be .* without given topics, got 3"):
+        TopicMoves(TreeSampler(corpus, [], topics=given))
 
 
 def test_probabilities_of_the_kinds():

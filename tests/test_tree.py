@@ -20,6 +20,7 @@ from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hdp_nb.births import MoveState, TopicMoves
 from hdp_nb.chain import joint_distribution_test, run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
@@ -282,10 +283,10 @@ def seat(rng, customers, concentration):
     return tables
 
 
-@pytest.mark.parametrize("per_node", [False, True])
-def test_joint_distribution_with_everything_free(per_node):
+@pytest.mark.parametrize("per_node, moves", [(False, False), (True, False), (True, True)])
+def test_joint_distribution_with_everything_free(per_node, moves):
     """Geweke's test: words and unknowns drawn from the model by nested restaurants, then moved by
-    the sampler.
+    the sampler, with and without moves between numbers of topics.
     """
     paths, groups = [("a", "x"), ("a", "x"), ("a", "y"), ("b",), ()], [("c",)]
     lengths, V = [3, 2, 2, 3, 2], 2
@@ -335,7 +336,10 @@ def test_joint_distribution_with_everything_free(per_node):
 
     def sweep(rng, state, x):
         sampler.corpus.x[:] = x
-        return sampler._sweep(rng, state)
+        if not moves:
+            return sampler._sweep(rng, state)
+        with_moves = TopicMoves(sampler, n_moves=4, tune=0, least=1)
+        return with_moves.sweep(rng, MoveState(state, *(np.array(0) for _ in range(5))))[0].base
 
     def statistics(state, x):
         log_conc = np.log(state.conc)
