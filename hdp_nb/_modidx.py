@@ -139,6 +139,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'hdp_nb/convergence.py'),
                                     'hdp_nb.convergence._effective': ('convergence.html#_effective', 'hdp_nb/convergence.py'),
                                     'hdp_nb.convergence._halves': ('convergence.html#_halves', 'hdp_nb/convergence.py'),
+                                    'hdp_nb.convergence._indifference': ('convergence.html#_indifference', 'hdp_nb/convergence.py'),
                                     'hdp_nb.convergence._plain_rhat': ('convergence.html#_plain_rhat', 'hdp_nb/convergence.py'),
                                     'hdp_nb.convergence._scores': ('convergence.html#_scores', 'hdp_nb/convergence.py'),
                                     'hdp_nb.convergence.begin_apart': ('convergence.html#begin_apart', 'hdp_nb/convergence.py'),

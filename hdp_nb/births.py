@@ -152,13 +152,13 @@ class Receivers(NamedTuple):
 
 
 @njit(nogil=True)
-def _bound(rho, x, j):
-    "The receiver that bounds what a new topic takes of column j of x, and the bound M_j."
+def _bound(rho, x):
+    "The receiver that bounds what a new topic takes of their weights x, and the bound M_j."
     best = 0
     for i in range(1, rho.size):
-        if x[i, j] / rho[i] < x[best, j] / rho[best]:
+        if x[i] / rho[i] < x[best] / rho[best]:
             best = i
-    return best, x[best, j] / rho[best]
+    return best, x[best] / rho[best]
 
 
 @njit(nogil=True)
@@ -174,15 +174,16 @@ def _locate(rng, known, shape, edge, edge1):
 
 
 @njit(nogil=True)
-def _weigh_taken(rng, workspace, receivers, x, j, conc, s, shape, count, known):
-    """What column j of x, the weights of the receivers in a document or at a node, contributes.
+def _weigh_taken(rng, workspace, receivers, x, prior, shape, count, known):
+    """What a document or a node, in which the receivers have the weights x, contributes.
 
-    Its prior is that of node s with concentration `conc`. Returns t and 1 - t, drawn, or as they
+    `prior` is a concentration, and the node whose weights it comes with. Returns t and 1 - t, drawn, or as they
     are in `known`, and the factors of (B4) without the likelihood. A weight of 1e-290 stands for
     all below, and counts with their probability: Gamma(a + 1) in the place of Gamma(a).
     """
+    conc, s = prior
     w, curve, rho, total, o = workspace, workspace.curve, receivers.rho, 0.0, 0
-    own, most = _bound(rho, x, j)
+    own, most = _bound(rho, x)
     power = max(conc * w.weight[s], TINY), max(conc * receivers.before[own, s], TINY)
     total -= math.lgamma(power[0]) - power[0] * math.log(most)
     for i in range(rho.size):
@@ -191,16 +192,16 @@ def _weigh_taken(rng, workspace, receivers, x, j, conc, s, shape, count, known):
             max(conc * receivers.after[i, s], TINY),
         )
         total += math.lgamma(exponent[1]) - math.lgamma(exponent[0])
-        if x[i, j] <= TINY * 1.01:
+        if x[i] <= TINY * 1.01:
             total += math.log(exponent[1] / exponent[0])
         if i == own:
-            total += (exponent[0] - exponent[1]) * math.log(x[i, j])
+            total += (exponent[0] - exponent[1]) * math.log(x[i])
         else:
-            curve.others[0, o], curve.others[1, o] = x[i, j], rho[i] * most
+            curve.others[0, o], curve.others[1, o] = x[i], rho[i] * most
             curve.others[2, o] = exponent[0] - 1
-            total -= (exponent[1] - 1) * math.log(x[i, j])
+            total -= (exponent[1] - 1) * math.log(x[i])
             o += 1
-    if x[own, j] <= TINY * 1.01:  # then the new topic's weight is rounded up, too
+    if x[own] <= TINY * 1.01:  # then the new topic's weight is rounded up, too
         total += power[0] * math.log(TINY / most) - math.log(power[0])
         for i in range(o):
             total += curve.others[2, i] * math.log(curve.others[0, i])
@@ -212,7 +213,7 @@ def _weigh_taken(rng, workspace, receivers, x, j, conc, s, shape, count, known):
         at = draw_curve(rng, y, f, area)
         t, t1 = power_quantile(at, shape[0], shape[1])
     else:
-        at, t, t1 = _locate(rng, known, shape, TINY / most, TINY / x[own, j])
+        at, t, t1 = _locate(rng, known, shape, TINY / most, TINY / x[own])
     total += (power[0] - 1) * math.log(t) + (power[1] - 1) * math.log(t1)
     for i in range(o):
         total += curve.others[2, i] * math.log(
@@ -258,11 +259,13 @@ def weigh_births(
     before, after = receivers.before, receivers.after
     for s in range(1, w.weight.size):
         above, conc = mixture.parent[s], mixture.conc[s]
-        own, most = _bound(rho, after, s)
+        own, most = _bound(rho, after[:, s])
         shape = _shape(conc * w.weight[above], conc * before[own, above])
         begin_curve(curve, shape)
         known = (-1.0, -1.0) if draw else (w.b[s], w.b1[s])
-        t, t1, change = _weigh_taken(rng, w, receivers, after, s, conc, above, shape, none, known)
+        t, t1, change = _weigh_taken(
+            rng, w, receivers, after[:, s], (conc, above), shape, none, known
+        )
         total += change
         if draw:
             w.b[s], w.b1[s], w.weight[s] = t, t1, max(t * most, TINY)
@@ -272,7 +275,7 @@ def weigh_births(
     tables, last = np.empty((n, 5, COARSE)), -1
     for j in range(cells.first.size):
         s = mixture.node[j]
-        own, most = _bound(rho, receivers.pi, j)
+        own, most = _bound(rho, receivers.pi[:, j])
         w.receiver[j] = own
         if s != last:
             last = s
@@ -290,7 +293,7 @@ def weigh_births(
         known = (-1.0, -1.0) if draw else (w.u[j], w.u1[j])
         informed = count if tokens > 0.05 else none
         t, t1, change = _weigh_taken(
-            rng, w, receivers, receivers.pi, j, alpha[j], s, shape, informed, known
+            rng, w, receivers, receivers.pi[:, j], (alpha[j], s), shape, informed, known
         )
         w.u[j], w.u1[j] = t, t1
         total += change + log_line(t, w.slope, count, cells_j)
@@ -391,11 +394,11 @@ def _propose_birth(rng, cells, mixture, workspace, proposal):
     w.rest[:] = mixture.q
     if death:
         for s in range(1, w.weight.size):
-            own, most = _bound(receivers.rho, receivers.after, s)
+            own, most = _bound(receivers.rho, receivers.after[:, s])
             w.b[s] = min(w.weight[s] / most, 1.0)
             w.b1[s] = receivers.before[own, s] / receivers.after[own, s]
         for j in range(cells.first.size):
-            own, most = _bound(receivers.rho, receivers.pi, j)
+            own, most = _bound(receivers.rho, receivers.pi[:, j])
             w.u[j] = min(pi[K, j] / most, 1.0)
             w.u1[j] = pi[receivers.topic[own], j] / receivers.pi[own, j]
             for e in range(cells.indptr[j], cells.indptr[j + 1]):
@@ -467,7 +470,7 @@ def _keep_birth(rng, cells, mixture, workspace, receivers, death):
             pi[k] = receivers.pi[i]
     if not death:
         for j in range(cells.first.size):
-            _, most = _bound(receivers.rho, receivers.pi, j)
+            _, most = _bound(receivers.rho, receivers.pi[:, j])
             pi[K, j] = max(w.u[j] * most, TINY)
             for i in range(n):
                 left = receivers.pi[i, j] - receivers.rho[i] * pi[K, j]

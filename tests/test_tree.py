@@ -700,6 +700,21 @@ def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("moves", ["often", -1, 1.5])
+def test_bad_moves(bars, moves):
+    with pytest.raises(ValueError, match="^moves must be"):
+        quick(moves=moves).fit(bars)
+
+
+def test_moves_leave_given_topics_alone(bars):
+    first = quick(n_iter=4).fit(bars[:40])
+    for moves in ("auto", 0):
+        assert "moves_proposed" not in quick(n_iter=4, moves=moves).fit(bars, topics=first).trace_
+    with pytest.raises(ValueError, match='^moves must be "auto" or 0 where topics are given'):
+        quick(moves=2).fit(bars, topics=first)
+    assert quick(n_iter=4, moves=2).fit(bars).trace_["moves_proposed"].sum() > 0
+
+
 @pytest.fixture(scope="module")
 def fitted(bars):
     return quick(groups=[("none", "at all")]).fit(bars)
