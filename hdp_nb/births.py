@@ -177,9 +177,10 @@ def _locate(rng, known, shape, edge, edge1):
 def _weigh_taken(rng, workspace, receivers, x, prior, shape, count, known):
     """What a document or a node, in which the receivers have the weights x, contributes.
 
-    `prior` is a concentration, and the node whose weights it comes with. Returns t and 1 - t, drawn, or as they
-    are in `known`, and the factors of (B4) without the likelihood. A weight of 1e-290 stands for
-    all below, and counts with their probability: Gamma(a + 1) in the place of Gamma(a).
+    `prior` is a concentration, and the node whose weights it comes with. Returns t and 1 - t,
+    drawn, or as they are in `known`, and the factors of (B4) without the likelihood. A weight of
+    1e-290 stands for all below, and counts with their probability: Gamma(a + 1) in the place of
+    Gamma(a).
     """
     conc, s = prior
     w, curve, rho, total, o = workspace, workspace.curve, receivers.rho, 0.0, 0
