@@ -90,7 +90,7 @@ def main():
                 found["machine"] = machine()
                 save("verdict", found)
             run = found["runs"][name]
-            right = is_right(run, reference)
+            right = run["right"] = is_right(run, reference)
             says = (right, run["converged"])
             tally[says] = tally.get(says, 0) + 1
             means = run["means"][JUDGED[0]]
@@ -104,6 +104,7 @@ def main():
                     f"{run['seconds']:.1f}",
                 ]
             )
+    save("verdict", found)
     table(["fit", "topics above 1%", "reference", "right", "verdict", "s"], rows)
     good = sum(n for (right, says), n in tally.items() if right == says)
     print(f"\nthe verdict is right in {good} of {sum(tally.values())}: {tally}")

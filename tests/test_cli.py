@@ -250,6 +250,8 @@ def test_levels_make_a_tree(run):
         eta=0.1,
         n_iter=12,
         n_chains=1,
+        init=100,
+        moves=0,
         thin=3,
         random_state=0,
     ).fit(train)
