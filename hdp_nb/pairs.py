@@ -70,6 +70,14 @@ def log_average(terms: np.ndarray) -> float:
 
 
 @njit(nogil=True)
+def _draw_pair(rng, a, c, least):
+    "Draw a share from Beta(a, c), however small these are: it and 1 minus it, at least `least`."
+    pair = np.array([a, c])
+    sample_log_dirichlet(rng, pair, pair)
+    return max(math.exp(pair[0]), least), max(math.exp(pair[1]), least)
+
+
+@njit(nogil=True)
 def _node_powers(mixture, w, s):
     "Parameters of the Beta prior of the share of node s."
     conc, above = mixture.conc[s], mixture.parent[s]
@@ -101,11 +109,9 @@ def draw_node_share(
         Tables of each part, divided by d.
     """
     a, c = _node_powers(mixture, workspace, s)
-    pair = np.array([a + max(t1, 0.0), c + max(t2, 0.0)])
-    sample_log_dirichlet(rng, pair, pair)
-    edge = TINY / workspace.weight[s]
-    workspace.b[s] = max(math.exp(pair[0]), edge)
-    workspace.b1[s] = max(math.exp(pair[1]), edge)
+    powers = a + max(t1, 0.0), c + max(t2, 0.0)
+    least = TINY / workspace.weight[s]
+    workspace.b[s], workspace.b1[s] = _draw_pair(rng, powers[0], powers[1], least)
 
 
 @njit(nogil=True)
@@ -163,9 +169,9 @@ def take_out(
         beta_k, beta_l = mixture.beta[s, k], mixture.beta[s, l] if merge else 0.0
         w.weight[s] = beta_k + beta_l
         w.b[s], w.b1[s] = beta_k / w.weight[s], beta_l / w.weight[s]
-        if merge:
-            if beta_k <= TINY and beta_l <= TINY:  # rounded up: only the prior knows the share
-                draw_node_share(rng, mixture, w, s, 0.0, 0.0)
+        # both rounded up: only the prior knows the share
+        if merge and beta_k <= TINY and beta_l <= TINY:
+            draw_node_share(rng, mixture, w, s, 0.0, 0.0)
     for j in range(cells.first.size):
         p, p1 = pi[k, j], pi[l, j] if merge else 0.0
         w.pi_m[j] = p + p1
@@ -185,16 +191,15 @@ def find_shares(
     Proportions below 1e-290 have been rounded up. If one of them has, the share is as far out as a
     split can draw it; if both have, only the prior knows the share, and it is drawn from that.
     """
-    w, pair = workspace, np.empty(2)
+    w = workspace
     for j in range(w.u.size):
         p, p1 = mixture.pi[k, j], mixture.pi[l, j]
         w.u[j], w.u1[j] = p / (p + p1), p1 / (p + p1)
         if p <= TINY and p1 <= TINY:
             s = mixture.node[j]
             mass = mixture.alpha[j] * w.weight[s]
-            pair[0], pair[1] = max(mass * w.b[s], TINY), max(mass * w.b1[s], TINY)
-            sample_log_dirichlet(rng, pair, pair)
-            w.u[j], w.u1[j] = max(math.exp(pair[0]), TINY), max(math.exp(pair[1]), TINY)
+            a, c = max(mass * w.b[s], TINY), max(mass * w.b1[s], TINY)
+            w.u[j], w.u1[j] = _draw_pair(rng, a, c, TINY)
 
 
 @njit(nogil=True)
@@ -253,6 +258,16 @@ def keep_split(
         return True
     phi[k], pi[k], beta[:, k] = w.whole, w.pi_m, w.weight
     return False
+
+
+@njit(nogil=True)
+def _decide(rng, cells, mixture, workspace, proposal, pair, log_a):
+    "Accept or reject a move of the topics `pair`, and carry it out; whether it was accepted."
+    if not accept(rng, log_a, proposal, workspace):
+        return False
+    if proposal.merge:
+        return keep_merged(rng, cells, mixture, workspace, pair[0], pair[1])
+    return keep_split(rng, cells, mixture, workspace, pair[0])
 
 
 @njit(nogil=True)
@@ -415,11 +430,7 @@ def propose_duplicates(
         log_a += math.log(w.whole[v])
     log_a -= log_shares(w.c1, w.c2, b, w.whole, n_m, eta)
     log_a += weigh_shares(rng, cells, mixture, w, not merge)
-    if not accept(rng, log_a, proposal, w):
-        return False
-    if merge:
-        return keep_merged(rng, cells, mixture, w, k, l)
-    return keep_split(rng, cells, mixture, w, k)
+    return _decide(rng, cells, mixture, w, proposal, (k, l), log_a)
 
 # %% ../nbs/23_pairs.ipynb #8de5837a
 @njit(nogil=True)
@@ -725,8 +736,4 @@ def propose_launched(
     log_a += log_average(terms) - log_launched(mixture, w, t)
     log_a += weigh_shares(rng, cells, mixture, w, not merge)
     log_a += log_exchange(cells, w)
-    if not accept(rng, log_a, proposal, w):
-        return False
-    if merge:
-        return keep_merged(rng, cells, mixture, w, k, l)
-    return keep_split(rng, cells, mixture, w, k)
+    return _decide(rng, cells, mixture, w, proposal, (k, l), log_a)

@@ -148,15 +148,20 @@ def test_geweke(kind, right):
 # ---------------------------------------------------------------- starts
 
 
+def assert_found(corpus, truth, state):
+    "The state has three topics with 1% of the tokens, and they are the true ones."
+    large = np.flatnonzero(state.n_k > 0.01 * corpus.n_tokens)
+    phi = (state.n_vk[:, large] + 0.5).T
+    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
+    assert len(large) == 3 and (unit(truth.phi) @ unit(phi).T).max(axis=1).min() > 0.95
+
+
 @by_kind
 @pytest.mark.parametrize("begin", [1, 20])
 def test_three_topics_are_found_from_few_and_from_many(kind, begin):
     corpus, truth = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)
     state = run_chain(TopicMoves(kind(corpus, init=begin)), np.random.default_rng(0), 130).state
-    large = np.flatnonzero(state.n_k > 0.01 * corpus.n_tokens)
-    phi = (state.n_vk[:, large] + 0.5).T
-    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
-    assert len(large) == 3 and (unit(truth.phi) @ unit(phi).T).max(axis=1).min() > 0.95
+    assert_found(corpus, truth, state)
 
 
 def grouped(corpus, n_groups=6):
@@ -169,10 +174,7 @@ def test_three_topics_are_found_in_a_tree(begin):
     corpus, truth = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)
     sampler = TopicMoves(TreeSampler(grouped(corpus), init=begin))
     state = run_chain(sampler, np.random.default_rng(0), 130).state
-    large = np.flatnonzero(state.n_k > 0.01 * corpus.n_tokens)
-    phi = (state.n_vk[:, large] + 0.5).T
-    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
-    assert len(large) == 3 and (unit(truth.phi) @ unit(phi).T).max(axis=1).min() > 0.95
+    assert_found(corpus, truth, state)
     assert state.beta.shape[0] == 7 and np.allclose(state.beta.sum(axis=1), 1)
     assert (np.bincount(state.z, minlength=state.n_k.size) == state.n_k).all()
 
