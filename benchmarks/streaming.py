@@ -13,7 +13,7 @@ from where it ended. A line for every sweep or shard goes to
 FOLDER/MODEL.csv as well; memory is the largest resident set of the process so far. The score is
 document completion on 500 documents more, once for every fifth
 line; the first line of output has that of the true topics. In the end everything goes to
-benchmarks/results/streaming_MODEL.json, which nbs/71_distributed.ipynb shows.
+benchmarks/results/streaming_MODEL.json, which nbs/81_distributed.ipynb shows.
 """
 
 import argparse

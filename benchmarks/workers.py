@@ -10,7 +10,7 @@ the same numbers): seconds by the clock, of them those in which documents are sw
 scored (the tasks); CPU seconds of this process and of the workers; bytes of the jobs that workers
 read, of the results that come back, of the topics on disk. The quickest sweep of some, after
 one that compiles. Then the same for a longer corpus. Goes to benchmarks/results/workers.json, which
-nbs/71_distributed.ipynb shows.
+nbs/81_distributed.ipynb shows.
 """
 
 import argparse

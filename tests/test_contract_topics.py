@@ -1,4 +1,4 @@
-"""The contract of a topic model (57_estimators), held against every topic model of the package.
+"""The contract of a topic model (69_estimators), held against every topic model of the package.
 
 Each goes through every score, diagnostic, picture, table and report, or is refused by name.
 """

@@ -213,7 +213,7 @@ def test_public_names_are_at_the_top():
 
 
 def test_every_model_has_a_quick_start():
-    cells = json.loads((ROOT / "nbs" / "67_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads((ROOT / "nbs" / "77_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
     titles = re.findall(
         r"^## (\w+)$",
         "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"),

@@ -31,7 +31,7 @@ HDP = {
 
 def shown():
     "The models that the notebook draws."
-    for cell in read(ROOT / "nbs" / "69_plates.ipynb").cells:
+    for cell in read(ROOT / "nbs" / "79_plates.ipynb").cells:
         if cell.cell_type == "code" and '"grid": """' in cell.source:
             for node in ast.parse(cell.source).body:
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):

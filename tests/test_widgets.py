@@ -121,11 +121,11 @@ def test_without_ipywidgets_it_says_what_to_install(monkeypatch):
 
 # Notebook, and the cell that shows a widget.
 PLAYED = [
-    ("63_widgets", "play_sticks()"),
-    ("63_widgets", "play_seating()"),
-    ("63_widgets", "play_topics(sweeps)"),
+    ("73_widgets", "play_sticks()"),
+    ("73_widgets", "play_seating()"),
+    ("73_widgets", "play_topics(sweeps)"),
     ("20_split_merge", "widget"),
-    ("31_hmm", "stepper"),
+    ("41_hmm", "stepper"),
 ]
 
 

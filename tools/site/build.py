@@ -39,12 +39,13 @@ NO_PICTURES = (
 FLOORS = {
     "0": "Ground",
     "1": "Topics by sampling",
-    "2": "Trees and clusters",
-    "3": "Sequences",
-    "4": "Variational inference",
-    "5": "Estimators",
-    "6": "Use",
-    "7": "Scale",
+    "2": "Moves between numbers of topics",
+    "3": "Trees and clusters",
+    "4": "Sequences",
+    "5": "Variational inference",
+    "6": "Estimators",
+    "7": "Use",
+    "8": "Scale",
     "9": "Experiments",
     "g": "Experiments",  # the gallery
 }
