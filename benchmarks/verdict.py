@@ -83,7 +83,7 @@ def main():
             found["references"][data] = fit(corpus, 0, init=begin, n_chains=1, n_iter=1000)
             save("verdict", found)
         reference = found["references"][data]
-        for moves, seed in itertools.product(("auto", 0), range(10, 10 + options.seeds)):
+        for moves, seed in itertools.product(("auto", 0), range(12, 12 + options.seeds)):
             name = f"{data}, {'with' if moves else 'without'} moves, seed {seed}"
             if name not in found["runs"]:
                 found["runs"][name] = fit(corpus, seed, moves=moves)
