@@ -79,6 +79,7 @@ _MODULES = (
     "readers",
     "report",
     "results",
+    "saved_models",
     "sequence_models",
     "shards",
     "special",

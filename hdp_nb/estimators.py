@@ -10,9 +10,10 @@ __all__ = ['load_model', 'DPMixture', 'HDP', 'HDPHMM', 'HNHDP', 'LDA', 'NestedDP
 from typing import Any
 
 from .mixtures import DPMixture
-from .model import PathLike, read_model
+from .model import PathLike
 from .model import TopicModel as TopicModel
 from .nested_models import HNHDP, NestedDP
+from .saved_models import read_model
 from .sequence_models import HDPHMM
 from .topic_models import HDP, LDA, TreeHDP
 from .variational_models import OnlineHDP, VariationalHDP
