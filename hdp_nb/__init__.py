@@ -90,6 +90,7 @@ _MODULES = (
     "topics",
     "traces",
     "tree",
+    "tree_models",
     "variational",
     "variational_models",
     "vector_kernels",

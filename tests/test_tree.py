@@ -26,7 +26,6 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import TreeHDP
 from hdp_nb.topics import TopicCounts, new_topic_workspace
 from hdp_nb.tree import (
     TreeSampler,
@@ -38,6 +37,7 @@ from hdp_nb.tree import (
     split_pool,
     sweep_tree,
 )
+from hdp_nb.tree_models import TreeHDP
 
 TOLERANCE = 0.015
 
