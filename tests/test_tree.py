@@ -21,8 +21,9 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.births import MoveState, TopicMoves
-from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
