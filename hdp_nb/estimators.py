@@ -10,11 +10,13 @@ __all__ = ['load_model', 'DPMixture', 'HDP', 'HDPHMM', 'HNHDP', 'LDA', 'NestedDP
 from typing import Any
 
 from .mixtures import DPMixture
-from .model import PathLike, read_model
+from .model import PathLike
 from .model import TopicModel as TopicModel
 from .nested_models import HNHDP, NestedDP
+from .saved_models import read_model
 from .sequence_models import HDPHMM
-from .topic_models import HDP, LDA, TreeHDP
+from .topic_models import HDP, LDA
+from .tree_models import TreeHDP
 from .variational_models import OnlineHDP, VariationalHDP
 
 _all_ = [

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['write_shards', 'ShardedCorpus', 'write_shard_topics', 'read_shard_topics', 'on_client',
-           'OnlineShardState', 'write_e_step', 'read_e_step', 'e_step_part', 'e_step_on',
-           'OnlineShardSampler']
+           'Job', 'write_job', 'read_job', 'OnlineShardState', 'write_e_step', 'read_e_step',
+           'e_step_part', 'e_step_on', 'OnlineShardSampler']
 
 # %% ../nbs/80_shards.ipynb #9cc60e9b
 import hashlib
@@ -25,12 +25,22 @@ from sklearn.base import clone
 from .chain import with_attributes
 from .checks import check_count, check_int, check_vocab
 from .corpus import Corpus, as_corpus
+from .direct import DirectState
 from .e_step import Batch, Docs, EStepRules, aligned, cut_ranges, distinct_words, e_step, take
 from .files import load_npz, save_npz, smallest_ints
 from .online import OnlineState, part_of
 from .online_moves import ONLINE_MOVES, online_step
-from .parallel import Plan, cut_up
+from hdp_nb.parallel import (
+    Plan,
+    add_up_words,
+    cut_up,
+    gamma_table,
+    in_turn,
+    new_parallel_workspace,
+    sample_topics,
+)
 from .readers import load_corpus
+from .traces import TraceWeights, new_trace_weights
 from .variational import EStep
 from .variational_models import ONLINE_TRACE, OnlineHDP
 
@@ -357,6 +367,115 @@ def on_client(
     for future in as_completed(futures):
         yield number[future.key], future.result()
         future.release()
+
+# %% ../nbs/80_shards.ipynb #4debedd8
+class Job(NamedTuple):
+    "Everything that the tasks of a sweep, or of its score, have in common; see `read_job`."
+
+    corpus: ShardedCorpus
+    run: Path
+    t: int  # which sweep's topics of the tokens to begin with
+    label: np.ndarray  # and their numbers today
+    seed: np.uint64
+    L: int
+    state: DirectState  # weights and hyperparameters; parts that belong to documents are not used
+    work: Any  # ParallelWorkspace with the topics in it; or a TraceWeights, to score words
+
+# %% ../nbs/80_shards.ipynb #ee9a6520
+_GLOBAL = ("beta", "K", "alpha", "gamma", "eta")
+_MIXTURE = ("rate", "share", "rest", "background")
+
+
+def write_job(path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None) -> None:
+    """Write a job to a file.
+
+    Parameters
+    ----------
+    path : Path
+    job : Job
+    topics : (seed, n_vk), optional
+        What the topics were drawn from, where tasks need them.
+    """
+    arrays = {
+        "folder": np.array(str(job.corpus.folder)),
+        "run": np.array(str(job.run)),
+        "t": job.t,
+        "label": job.label,
+        "seed": job.seed,
+        "L": job.L,
+        **{name: getattr(job.state, name) for name in _GLOBAL},
+    }
+    if topics is not None:
+        seed, n_vk = topics
+        # fixed: those that scale_topics put a number into
+        n_vk, fixed = n_vk[:, : job.L], np.flatnonzero(job.work.inv[: job.L] == 1.0)
+        at = np.flatnonzero(n_vk)
+        arrays |= {
+            "topics": seed,
+            "at": smallest_ints(at),
+            "n": smallest_ints(n_vk.flat[at]),
+            "inv": job.work.inv,
+            "fixed": fixed,
+            "columns": job.work.g[:, fixed],
+        }
+    if isinstance(job.work, TraceWeights):
+        at = np.flatnonzero(job.state.n_vk)
+        arrays |= {f"mixture/{name}": getattr(job.work, name) for name in _MIXTURE} | {
+            "capacity": job.state.n_vk.shape[1],
+            "at": smallest_ints(at),
+            "n": smallest_ints(job.state.n_vk.flat[at]),
+        }
+    save_npz(path, arrays)
+
+
+_corpus = lru_cache(maxsize=4)(ShardedCorpus)
+
+
+@lru_cache(maxsize=1)
+def read_job(path: str) -> Job:
+    "Read a job from its file; its topics are drawn again, from the same seed."
+    a = load_npz(path)
+    corpus, L, capacity, none = (
+        _corpus(a["folder"].item()),
+        int(a["L"]),
+        a["beta"].size,
+        np.empty(0, np.int64),
+    )
+    state = DirectState(
+        np.empty(0, np.int32),
+        none,
+        np.empty((0, 0), np.int32),
+        none,
+        none,
+        *(a[name] for name in _GLOBAL),
+    )
+    if "capacity" in a:  # the words' probabilities are asked for
+        n_vk = np.zeros((corpus.n_words, int(a["capacity"])), np.int32)
+        n_vk.flat[a["at"]] = a["n"]
+        mixture = new_trace_weights(corpus.n_words, a["mixture/rate"].size)._replace(
+            **{name: a[f"mixture/{name}"] for name in _MIXTURE}
+        )
+        files = Path(a["run"].item()), int(a["t"]), a["label"], np.uint64(0)
+        return Job(corpus, *files, L, state._replace(n_vk=n_vk), mixture)
+    plan, work = corpus.plan, new_parallel_workspace(corpus.plan, capacity if "topics" in a else 0)
+    if "topics" in a:
+        n_vk = np.zeros((corpus.n_words, L), np.int32)
+        n_vk.flat[a["at"]] = a["n"]
+        in_turn(
+            sample_topics,
+            work.log_p.size,
+            a["topics"][()],
+            L,
+            gamma_table(float(state.eta)),
+            n_vk,
+            plan,
+            work,
+        )
+        work.g[:, a["fixed"]], work.inv[:] = a["columns"], a["inv"]
+        in_turn(add_up_words, work.log_p.size, L, state.beta, plan, work)
+    return Job(
+        corpus, Path(a["run"].item()), int(a["t"]), a["label"], np.uint64(a["seed"]), L, state, work
+    )
 
 # %% ../nbs/80_shards.ipynb #0ebcc7bb
 class OnlineShardState(NamedTuple):

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from hdp_nb.chain import Chain, CheckpointError, joint_distribution_test, run_chain, run_chains
+from hdp_nb.chain import Chain, CheckpointError, run_chain, run_chains
 from hdp_nb.files import load_npz, save_npz
 
 
@@ -874,74 +874,3 @@ def test_numpy_integers_are_integers():
         Walk(), np.random.default_rng(0), np.int64(6), burn_in=np.int32(2), thin=np.uint8(2)
     )
     assert chain.n_done == 6 and len(chain.samples) == 2
-
-
-# ---------------------------------------------------------------- the joint test
-
-N = 4
-
-
-def prior(rng):
-    return rng.gamma(2, 1 / 3)
-
-
-def data(rng, rate):
-    return rng.poisson(rate, N)
-
-
-def posterior(rng, rate, y):
-    return rng.gamma(2 + y.sum(), 1 / (3 + N))
-
-
-def wrong_shape(rng, rate, y):
-    return rng.gamma(2.5 + y.sum(), 1 / (3 + N))
-
-
-def wrong_width(rng, rate, y):
-    return (2 + y.sum()) / (3 + N)  # its mean instead of a draw
-
-
-def functions(rate, y):
-    return {
-        "rate": rate,
-        "spread": (rate - 2 / 3) ** 2,
-        "y": y.mean(),
-        "var y": y.var(),
-        "fixed": 1.0,
-    }
-
-
-def test_joint_test_passes_the_right_and_rejects_the_wrong():
-    score = lambda sweep: joint_distribution_test(
-        np.random.default_rng(0), prior, data, sweep, functions, n_draws=3000
-    )
-    right = score(posterior)
-    assert list(right) == ["rate", "spread", "y", "var y", "fixed"] and right["fixed"] == 0
-    assert max(map(abs, right.values())) < 4
-    assert abs(score(wrong_shape)["rate"]) > 6
-    narrow = score(wrong_width)  # right mean, wrong variance
-    assert abs(narrow["rate"]) < 4 and narrow["spread"] < -6
-
-
-def test_joint_test_scores_are_standard_normal():
-    z = [
-        list(
-            joint_distribution_test(
-                rng, prior, data, posterior, functions, n_draws=200, n_rounds=2
-            ).values()
-        )[:4]
-        for rng in np.random.default_rng(1).spawn(150)
-    ]
-    assert abs(np.mean(z)) < 0.2 and abs(np.std(z) - 1) < 0.12
-
-
-def test_joint_test_of_what_moves_for_certain_is_infinite():
-    z = joint_distribution_test(
-        np.random.default_rng(0),
-        lambda rng: 0.0,
-        lambda rng, t: 0,
-        lambda rng, t, y: t + 1,
-        lambda t, y: {"t": t},
-        n_draws=5,
-    )
-    assert z == {"t": np.inf}

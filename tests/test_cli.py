@@ -21,7 +21,8 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import HDP, TreeHDP
+from hdp_nb.topic_models import HDP
+from hdp_nb.tree_models import TreeHDP
 
 FIT = "fit small.npz --out run --n-iter 12 --n-chains 1 --init 100 --moves 0".split()
 FIT += "--thin 3 --eta 0.1 --test-size 0.2".split()

@@ -1,4 +1,4 @@
-"""The contract of a topic model (69_estimators), held against every topic model of the package.
+"""The contract of a topic model (62_model), held against every topic model of the package.
 
 Each goes through every score, diagnostic, picture, table and report, or is refused by name.
 """
@@ -19,9 +19,11 @@ from sklearn.exceptions import NotFittedError
 from hdp_nb import cli, diagnostics, estimators, evaluate, exchange, plots
 from hdp_nb.corpus import Corpus
 from hdp_nb.estimators import load_model
+from hdp_nb.model import TopicModel
 from hdp_nb.nested_models import HNHDP, NestedDP
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import HDP, LDA, TopicModel, TreeHDP
+from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.tree_models import TreeHDP
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 WORDS = [f"w{v:02d}" for v in range(16)]

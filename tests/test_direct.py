@@ -15,7 +15,7 @@ from scipy.special import gammaln, poch
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
 from hdp_nb import direct, vector_kernels
-from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import (
     DirectSampler,
@@ -34,6 +34,7 @@ from hdp_nb.direct import (
     seat_tables,
 )
 from hdp_nb.dp import log_concentration, slice_concentration
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler, FranchiseState, empty_franchise, seat_by_topic
 from hdp_nb.lda import LDASampler
 from hdp_nb.priors import fixed_prior, gamma_prior, log_density, log_normal_prior

@@ -16,7 +16,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from hdp_nb import likelihood
-from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
+from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.dp import (
     DPMixtureSampler,
     crp,
@@ -25,6 +25,7 @@ from hdp_nb.dp import (
     point_partition,
     resample_concentration,
 )
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.families import find_likelihood
 from hdp_nb.priors import FIXED_PRIOR, gamma_prior
 from hdp_nb.special import log_antoniak

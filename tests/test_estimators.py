@@ -30,7 +30,8 @@ from hdp_nb.mixtures import DPMixture
 from hdp_nb.nested_models import HNHDP
 from hdp_nb.priors import gamma_prior, log_normal_prior
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import HDP, LDA, TreeHDP
+from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.tree_models import TreeHDP
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 # One short chain of plain sweeps: whether chains agree is the business of test_convergence.

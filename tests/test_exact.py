@@ -1,4 +1,6 @@
-"""The enumeration that samplers are held against, held against other ways to the same numbers."""
+"""What samplers are held against: the enumeration, held against other ways to the same numbers, and
+the joint test, with samplers that are right and wrong.
+"""
 
 from itertools import product
 from math import exp, lgamma, log
@@ -6,7 +8,13 @@ from math import exp, lgamma, log
 import numpy as np
 import pytest
 
-from hdp_nb.exact import exact_posterior, log_words, partitions, posterior_error
+from hdp_nb.exact import (
+    exact_posterior,
+    joint_distribution_test,
+    log_words,
+    partitions,
+    posterior_error,
+)
 
 
 @pytest.mark.parametrize("n, bell", list(enumerate([1, 1, 2, 5, 15, 52, 203, 877])))
@@ -60,3 +68,74 @@ def test_error_of_draws():
     renamed = [np.array([7, 3, 5, 11])[list(z)] for z in draws]
     assert posterior_error(draws, exact) == posterior_error(renamed, exact) < 0.015
     assert posterior_error([(0, 0, 0, 0)], exact) > 0.5
+
+
+# ---------------------------------------------------------------- the joint test
+
+N = 4
+
+
+def prior(rng):
+    return rng.gamma(2, 1 / 3)
+
+
+def data(rng, rate):
+    return rng.poisson(rate, N)
+
+
+def posterior(rng, rate, y):
+    return rng.gamma(2 + y.sum(), 1 / (3 + N))
+
+
+def wrong_shape(rng, rate, y):
+    return rng.gamma(2.5 + y.sum(), 1 / (3 + N))
+
+
+def wrong_width(rng, rate, y):
+    return (2 + y.sum()) / (3 + N)  # its mean instead of a draw
+
+
+def functions(rate, y):
+    return {
+        "rate": rate,
+        "spread": (rate - 2 / 3) ** 2,
+        "y": y.mean(),
+        "var y": y.var(),
+        "fixed": 1.0,
+    }
+
+
+def test_joint_test_passes_the_right_and_rejects_the_wrong():
+    score = lambda sweep: joint_distribution_test(
+        np.random.default_rng(0), prior, data, sweep, functions, n_draws=3000
+    )
+    right = score(posterior)
+    assert list(right) == ["rate", "spread", "y", "var y", "fixed"] and right["fixed"] == 0
+    assert max(map(abs, right.values())) < 4
+    assert abs(score(wrong_shape)["rate"]) > 6
+    narrow = score(wrong_width)  # right mean, wrong variance
+    assert abs(narrow["rate"]) < 4 and narrow["spread"] < -6
+
+
+def test_joint_test_scores_are_standard_normal():
+    z = [
+        list(
+            joint_distribution_test(
+                rng, prior, data, posterior, functions, n_draws=200, n_rounds=2
+            ).values()
+        )[:4]
+        for rng in np.random.default_rng(1).spawn(150)
+    ]
+    assert abs(np.mean(z)) < 0.2 and abs(np.std(z) - 1) < 0.12
+
+
+def test_joint_test_of_what_moves_for_certain_is_infinite():
+    z = joint_distribution_test(
+        np.random.default_rng(0),
+        lambda rng: 0.0,
+        lambda rng, t: 0,
+        lambda rng, t, y: t + 1,
+        lambda t, y: {"t": t},
+        n_draws=5,
+    )
+    assert z == {"t": np.inf}

@@ -16,8 +16,9 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, poch
 
 from hdp_nb import franchise
-from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
+from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import (
     FranchiseSampler,
     _seat_tokens,

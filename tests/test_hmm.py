@@ -13,10 +13,10 @@ from numba import njit
 from quickstart import check_quick_start
 
 from hdp_nb import hmm, hmm_groups
-from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.emissions import hmm_emission, symbols
-from hdp_nb.exact import posterior_error
+from hdp_nb.exact import joint_distribution_test, posterior_error
 from hdp_nb.finite_hmm import FiniteHMM
 from hdp_nb.hmm import exact_states, make_direct_sweep, new_direct_workspace, no_parent
 from hdp_nb.hmm_blocked import (

@@ -5,9 +5,10 @@ import pytest
 from test_franchise import draw_words, seat, seating_state
 
 from hdp_nb.births import KINDS, TopicMoves, log_receivers, project_topic, propose_birth
-from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler

@@ -17,10 +17,11 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdp_nb.chain import joint_distribution_test, run_chain
+from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.dp import resample_concentration
 from hdp_nb.evaluate import document_completion, left_to_right
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.nested import (
     BOTH,
     GLOBAL,

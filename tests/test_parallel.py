@@ -13,7 +13,7 @@ from scipy import stats
 from test_direct import check_state, direct_state
 from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
-from hdp_nb.chain import joint_distribution_test, run_chain, run_chains
+from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import (
     DirectSampler,
@@ -23,6 +23,7 @@ from hdp_nb.direct import (
     log_topics,
     log_weights,
 )
+from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler, FranchiseState
 from hdp_nb.parallel import (
     ParallelSampler,

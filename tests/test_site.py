@@ -129,11 +129,15 @@ def test_methods_are_documented_once_and_linked_where_they_are_inherited(tab, si
         return set(ids), tab.evaluate(links)
 
     ids, links = api("63_topic_models")
-    assert {"api.HDP.fit", "api.TreeHDP.node"} <= ids and "api.LDA.fit" not in ids
-    assert links.count("#api.HDP.fit") == 1 and "62_model.html#api.SavedModel.save" in links
+    assert "api.GibbsTopicModel.fit" in ids and not {"api.HDP.fit", "api.LDA.fit"} & ids
+    assert links.count("#api.GibbsTopicModel.fit") == 2
+    assert "61_saved_models.html#api.SavedModel.save" in links
+    ids, links = api("64_tree_models")
+    assert {"api.TreeHDP.fit", "api.TreeHDP.node"} <= ids
+    assert "63_topic_models.html#api.GibbsTopicModel.transform" in links
     assert "api.OnlineHDP.partial_fit" in api("67_variational_models")[0]
     ids, links = api("68_sequence_models")
-    assert "api.HDPHMM.predict" in ids and "62_model.html#api.SavedModel.save" in links
+    assert "api.HDPHMM.predict" in ids and "61_saved_models.html#api.SavedModel.save" in links
     tab.goto((site / "02_corpus.html").as_uri())
     assert (
         tab.locator(
