@@ -25,6 +25,7 @@ DATA = {
     "short": ("make_signatures", dict(n_docs=1000, doc_len=100)),
     "zipf": ("make_signatures", dict(n_docs=1000, doc_len=1000, n_topics=20, shares="zipf")),
     "bars": ("make_bars", dict(n_docs=2000, doc_len=250)),
+    "rare bars": ("make_bars", dict(n_docs=2000, doc_len=250, shares="zipf")),
     "five": ("make_five_topics", dict(n_docs=100, doc_len=50)),
 }
 

@@ -1269,6 +1269,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'hdp_nb.synthetic._draw_tokens': ('synthetic.html#_draw_tokens', 'hdp_nb/synthetic.py'),
                                   'hdp_nb.synthetic._invert': ('synthetic.html#_invert', 'hdp_nb/synthetic.py'),
                                   'hdp_nb.synthetic._seat_customer': ('synthetic.html#_seat_customer', 'hdp_nb/synthetic.py'),
+                                  'hdp_nb.synthetic._shares': ('synthetic.html#_shares', 'hdp_nb/synthetic.py'),
                                   'hdp_nb.synthetic.make_bars': ('synthetic.html#make_bars', 'hdp_nb/synthetic.py'),
                                   'hdp_nb.synthetic.make_five_topics': ('synthetic.html#make_five_topics', 'hdp_nb/synthetic.py'),
                                   'hdp_nb.synthetic.make_hdp': ('synthetic.html#make_hdp', 'hdp_nb/synthetic.py'),

@@ -34,6 +34,14 @@ def _invert(cdf: np.ndarray, u: np.ndarray) -> np.ndarray:
     return np.searchsorted(cdf / cdf[-1], u, side="right")
 
 # %% ../nbs/04_synthetic.ipynb #211311a5
+def _shares(shares: str, n: int) -> np.ndarray:
+    "Shares of n topics that are equal or follow Zipf's law, summing to 1."
+    if shares not in ("equal", "zipf"):
+        raise ValueError(f'shares must be "equal" or "zipf", got {shares!r}')
+    weights = 1.0 / np.arange(1, n + 1) if shares == "zipf" else np.ones(n)
+    return weights / weights.sum()
+
+
 def make_bars(
     n_docs: int = 2000,
     doc_len: int = 250,
@@ -41,6 +49,7 @@ def make_bars(
     n_test: int = 0,
     concentration: float = 1.0,
     random_state: int | np.random.Generator | None = None,
+    shares: str = "equal",
 ) -> tuple[Corpus, SimpleNamespace]:
     """Make documents whose words are the pixels of a grid and whose topics are rows and columns.
 
@@ -59,6 +68,8 @@ def make_bars(
         evenly.
     random_state : None, int or Generator
         See `as_rng`.
+    shares : "equal" or "zipf"
+        Of the bars in all tokens: the same, or in proportion to 1, 1/2, 1/3, ..., rows first.
 
     Returns
     -------
@@ -70,15 +81,17 @@ def make_bars(
     Raises
     ------
     ValueError
-        If a number is not whole and at least 1 (`n_test`: 0), or `concentration` not above 0.
+        If a number is not whole and at least 1 (`n_test`: 0), `concentration` not above 0, or
+        `shares` unknown.
     """
     check_count(n_docs=n_docs, doc_len=doc_len, grid=grid)
     check_int("n_test", n_test, 0)
     check_positive(concentration=concentration)
+    share = _shares(shares, 2 * grid)
     rng = as_rng(random_state)
     bars = np.eye(grid) / grid
     phi = np.vstack([np.kron(bars, np.ones(grid)), np.kron(np.ones(grid), bars)])
-    pi = rng.dirichlet(np.full(2 * grid, concentration / (2 * grid)), size=n_docs + n_test)
+    pi = rng.dirichlet(concentration * share, size=n_docs + n_test)
     z, x = _draw_tokens(rng, pi, phi, np.full(len(pi), doc_len))
     every = Corpus(x, np.arange(len(pi) + 1) * doc_len, n_words=grid**2)
     return every[:n_docs], SimpleNamespace(
@@ -177,8 +190,7 @@ def make_signatures(
         If a number is not whole and at least 1, `cosine` cannot be had, or `shares` is unknown.
     """
     check_count(n_docs=n_docs, doc_len=doc_len, n_words=n_words, n_topics=n_topics)
-    if shares not in ("equal", "zipf"):
-        raise ValueError(f'shares must be "equal" or "zipf", got {shares!r}')
+    share = _shares(shares, n_topics)
     rng = as_rng(random_state)
     phi = np.maximum(rng.dirichlet(np.full(n_words, 0.08), size=n_topics), 1e-12)
     if cosine is not None:
@@ -194,8 +206,7 @@ def make_signatures(
             low, high = (middle, high) if _cosine(phi[0], mixed) < cosine else (low, middle)
         phi[1] = mixed
     phi /= phi.sum(axis=1, keepdims=True)
-    weights = 1.0 / np.arange(1, n_topics + 1) if shares == "zipf" else np.ones(n_topics)
-    pi = rng.dirichlet(n_topics * weights / weights.sum(), size=n_docs)
+    pi = rng.dirichlet(n_topics * share, size=n_docs)
     z, x = _draw_tokens(rng, pi, phi, np.full(n_docs, doc_len))
     corpus = Corpus(x, np.arange(n_docs + 1) * doc_len, n_words=n_words)
     return corpus, SimpleNamespace(phi=phi, pi=pi, z=z)
