@@ -86,6 +86,7 @@ _MODULES = (
     "style",
     "synthetic",
     "topic_models",
+    "topic_moves",
     "topics",
     "traces",
     "tree",
