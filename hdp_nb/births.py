@@ -20,14 +20,21 @@ from hdp_nb.moves import (
     Cells,
     Mixture,
     MoveWorkspace,
-    Proposal,
     allocate,
     begin_curve,
     draw_topic,
     fit_curve,
 )
-from .pairs import accept, log_average
-from .special import draw_curve, locate_share, log_curve, log_line, log_power, power_quantile
+from .pairs import Proposal, accept
+from hdp_nb.special import (
+    draw_curve,
+    locate_share,
+    log_average,
+    log_curve,
+    log_line,
+    log_power,
+    power_quantile,
+)
 
 # %% ../nbs/24_births.ipynb #b8a94e07
 CONCENTRATION = 300.0  # of the receivers' weights around the projection

@@ -11,8 +11,8 @@ from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import Proposal, begin_moves, count_cells, end_moves
-from hdp_nb.pairs import propose_duplicates
+from hdp_nb.moves import begin_moves, count_cells, end_moves
+from hdp_nb.pairs import Proposal, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_moves import KINDS, TopicMoves
