@@ -31,7 +31,6 @@ from hdp_nb.parallel import (
     add_up_words,
     count_words,
     find_topic,
-    gamma_table,
     in_turn,
     log_doc_blocks,
     log_mixture_blocks,
@@ -51,6 +50,7 @@ from .topic_models import HDP
 from .topics import TopicCounts, predictive_topics
 from .traces import TraceWeights, new_trace_weights
 from .variational_models import OnlineHDP
+from .vector_kernels import gamma_table
 
 # %% ../nbs/81_distributed.ipynb #4debedd8
 class Job(NamedTuple):
