@@ -37,8 +37,8 @@ def run(data, sampler, start, seed, sweeps, moves):
     import numpy as np
 
     from hdp_nb import synthetic
-    from hdp_nb.births import TopicMoves
     from hdp_nb.topic_models import SAMPLERS
+    from hdp_nb.topic_moves import TopicMoves
 
     name, options = DATA[data]
     long, sweeps = start == "long", 10 * sweeps if start == "long" else sweeps

@@ -34,7 +34,8 @@ def cut(name):
 
 
 def make(corpus, sampler, start, moves):
-    from hdp_nb.topic_models import SAMPLERS, TopicMoves
+    from hdp_nb.topic_models import SAMPLERS
+    from hdp_nb.topic_moves import TopicMoves
 
     begin = start if start == "sequential" else int(start)
     base = SAMPLERS[sampler](corpus, eta=0.1, init=begin)

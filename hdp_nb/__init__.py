@@ -87,6 +87,7 @@ _MODULES = (
     "style",
     "synthetic",
     "topic_models",
+    "topic_moves",
     "topics",
     "traces",
     "tree",

@@ -25,6 +25,7 @@ from hdp_nb.topics import (
     TopicCounts,
     TopicWorkspace,
     capacity_step,
+    check_topics,
     document_alpha,
     draw_weighted,
     log_likelihood,
@@ -468,17 +469,6 @@ def empty_franchise(
     )
 
 # %% ../nbs/15_franchise.ipynb #7a08c411
-def _check_topics(name, z, corpus):
-    "Return z as an array with one whole number per token."
-    z = np.asarray(z)
-    if z.shape != corpus.x.shape or not np.issubdtype(z.dtype, np.integer):
-        raise ValueError(
-            f"{name} must hold one whole number per token, shape {corpus.x.shape}, got {z.dtype} of"
-            f" shape {z.shape}"
-        )
-    return z
-
-
 def seat_by_topic(
     corpus: Corpus, z: ArrayLike, alpha: float | np.ndarray, gamma: float, eta: float = 0.5
 ) -> FranchiseState:
@@ -503,7 +493,7 @@ def seat_by_topic(
     ValueError
         If `z` does not hold one whole number per token.
     """
-    z = _check_topics("z", z, corpus)
+    z = check_topics("z", z, corpus)
     topics, z = np.unique(z, return_inverse=True)
     K = len(topics)
     state = empty_franchise(corpus, alpha, gamma, eta, capacity=16 * (K // 16 + 1))
@@ -602,11 +592,9 @@ class FranchiseSampler:
             given: Any = self.begin
             return self._held(given.seated(rng, self.corpus.offsets))
         if not isinstance(self.begin, str):
-            z = (
-                _check_topics("init", self.begin, self.corpus)
-                if isinstance(self.begin, np.ndarray)
-                else rng.integers(self.begin, size=self.corpus.n_tokens)
-            )
+            z, given = self.begin, isinstance(self.begin, np.ndarray)
+            n = self.corpus.n_tokens
+            z = check_topics("init", z, self.corpus) if given else rng.integers(z, size=n)
             return seat_by_topic(self.corpus, z, *self._hyperparameters())
         return self._sweep(rng, empty_franchise(self.corpus, *self._hyperparameters()), serve=False)
 

@@ -34,7 +34,6 @@ from hdp_nb.parallel import (
     Plan,
     add_up_words,
     cut_up,
-    gamma_table,
     in_turn,
     new_parallel_workspace,
     sample_topics,
@@ -43,6 +42,7 @@ from .readers import load_corpus
 from .traces import TraceWeights, new_trace_weights
 from .variational import EStep
 from .variational_models import ONLINE_TRACE, OnlineHDP
+from .vector_kernels import gamma_table
 
 # %% ../nbs/80_shards.ipynb #0bb2b869
 _FORMAT = "hdp_nb shards 1"

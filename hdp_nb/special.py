@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['log_rising', 'log_stirling', 'log_antoniak', 'antoniak', 'digamma', 'trigamma',
-           'antoniak_moments', 'sample_categorical', 'draw_index', 'log_sum_exp',
+           'antoniak_moments', 'sample_categorical', 'draw_index', 'log_sum_exp', 'log_average',
            'sample_log_categorical', 'sample_log_dirichlet', 'sample_dirichlet', 'sample_sticks',
            'power_edges', 'power_quantile', 'power_cdf', 'locate_share', 'log_power', 'close_curve',
            'draw_curve', 'log_curve', 'weigh_nodes', 'log_line', 'log_beta', 'invert_cholesky']
@@ -295,6 +295,13 @@ def log_sum_exp(logw: np.ndarray) -> float:
     for value in logw:
         total += math.exp(value - high)
     return high + math.log(total)
+
+
+@njit(nogil=True)
+def log_average(terms: np.ndarray) -> float:
+    "Logarithm of the mean of exp(terms)."
+    top = terms.max()
+    return top + math.log(np.exp(terms - top).sum() / terms.size)
 
 # %% ../nbs/05_special.ipynb #6dd8acdb
 @njit

@@ -15,7 +15,6 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from .births import MoveState, TopicMoves
 from .chain import Chain, Sampler
 from .checks import as_rng, check_int
 from .convergence import MANY, begin_apart
@@ -35,6 +34,7 @@ from hdp_nb.model import (
 )
 from .parallel import ParallelSampler
 from .split_merge import SplitMergeState
+from .topic_moves import MoveState, TopicMoves
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 
 # %% ../nbs/63_topic_models.ipynb #43b47e17
@@ -260,7 +260,7 @@ class HDP(GibbsTopicModel):
         documents get.
     moves : "auto" or int
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
-        integrated out, so that chains forget where they began (the notebook on births and deaths):
+        integrated out, so that chains forget where they began (notebook 25_topic_moves):
         "auto" for as many as a third of a sweep's time allows, a number for so many, 0 for none.
     split_merge : int
         Proposals to split or merge topics before every sweep (Wang & Blei 2012), for changes that

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['LEAST_WEIGHT', 'draw_weighted', 'last_possible', 'document_alpha', 'renumber_topics',
-           'weigh_topics', 'find_pool', 'TopicWorkspace', 'new_topic_workspace', 'resample_eta',
-           'resample_alpha', 'FranchisePrior', 'resample_hyperparameters', 'log_likelihood',
-           'pad_capacity', 'capacity_step', 'resize_capacity', 'TopicCounts', 'predictive_topics',
-           'fold_in', 'token_probabilities']
+           'weigh_topics', 'find_pool', 'TopicWorkspace', 'new_topic_workspace', 'check_topics',
+           'resample_eta', 'resample_alpha', 'FranchisePrior', 'resample_hyperparameters',
+           'log_likelihood', 'pad_capacity', 'capacity_step', 'resize_capacity', 'TopicCounts',
+           'predictive_topics', 'fold_in', 'token_probabilities']
 
 # %% ../nbs/13_topics.ipynb #0ca3506e
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_array
 
+from .corpus import Corpus
 from .dp import resample_concentration
 from .priors import FIXED_PRIOR, ConcentrationPrior, is_free, scaled_prior
 from .special import antoniak, log_rising
@@ -244,6 +245,30 @@ def new_topic_workspace(n_words: int, longest: int, capacity: int) -> TopicWorks
     lengths = [capacity] * 9 + [longest, longest + 1, n_words, capacity, 1, 3]
     kinds = [np.float64] * 9 + [np.int64, np.int64, np.int32] + [np.int64] * 3
     return TopicWorkspace(*[np.zeros(n, kind) for n, kind in zip(lengths, kinds)])
+
+# %% ../nbs/13_topics.ipynb #d9520fe1
+def check_topics(name: str, z: Any, corpus: Corpus) -> np.ndarray:
+    """Check topics that are given for all tokens of a corpus, and return them as an array.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls them.
+    z : int array, shape (N,)
+    corpus : Corpus
+
+    Raises
+    ------
+    ValueError
+        If it is not one whole number per token.
+    """
+    z = np.asarray(z)
+    if z.shape != corpus.x.shape or not np.issubdtype(z.dtype, np.integer):
+        raise ValueError(
+            f"{name} must hold one whole number per token, shape {corpus.x.shape}, got {z.dtype} of"
+            f" shape {z.shape}"
+        )
+    return z
 
 # %% ../nbs/13_topics.ipynb #859299da
 @njit(nogil=True)

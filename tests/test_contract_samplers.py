@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import hdp_nb
-from hdp_nb.births import TopicMoves
 from hdp_nb.chain import Sampler, run_chain, with_attributes
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
@@ -32,6 +31,7 @@ from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.split_merge import DPSplitMerge, SplitMerge
 from hdp_nb.topic_models import HDP
+from hdp_nb.topic_moves import TopicMoves
 from hdp_nb.topics import predictive_topics
 from hdp_nb.tree import TreeSampler
 from hdp_nb.variational_models import OnlineHDP

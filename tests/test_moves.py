@@ -1,10 +1,10 @@
-"""Moves with the allocations integrated out: what notebooks 22 to 24 do not test themselves."""
+"""Moves with the allocations integrated out: what notebooks 22 to 25 do not test themselves."""
 
 import numpy as np
 import pytest
 from test_franchise import draw_words, seat, seating_state
 
-from hdp_nb.births import KINDS, TopicMoves, log_receivers, project_topic, propose_birth
+from hdp_nb.births import log_receivers, project_topic, propose_birth
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
@@ -12,10 +12,11 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import Proposal, begin_moves, count_cells, end_moves
-from hdp_nb.pairs import propose_duplicates
+from hdp_nb.moves import begin_moves, count_cells, end_moves
+from hdp_nb.pairs import Proposal, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
+from hdp_nb.topic_moves import KINDS, TopicMoves
 from hdp_nb.tree import TreeSampler
 
 SAMPLERS = [FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler]
@@ -273,9 +274,9 @@ def test_samplers_without_moves():
 
 
 def test_probabilities_of_the_kinds():
-    import hdp_nb.births as births
+    import hdp_nb.topic_moves as topic_moves
 
-    for p in (births._USUAL, births._LARGE, births._HOT):
+    for p in (topic_moves._USUAL, topic_moves._LARGE, topic_moves._HOT):
         assert p.shape == (KINDS,) and np.isclose(p.sum(), 1)
-    for p in (births._USUAL, births._LARGE):
+    for p in (topic_moves._USUAL, topic_moves._LARGE):
         assert all((p[k] > 0) == (p[k ^ 1] > 0) for k in range(KINDS))

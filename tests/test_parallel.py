@@ -27,8 +27,6 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler, FranchiseState
 from hdp_nb.parallel import (
     ParallelSampler,
-    _gamma_from_one,
-    _gamma_in_cell,
     _Offered,
     _open_pool,
     _scale_topics,
@@ -37,19 +35,17 @@ from hdp_nb.parallel import (
     add_up_words,
     count_words,
     find_topic,
-    gamma_table,
     in_turn,
     make_plan,
     new_parallel_workspace,
     sample_topics,
     side_by_side,
-    stream,
     sweep_documents,
-    uniform,
 )
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
 from hdp_nb.topics import log_likelihood, pad_capacity
+from hdp_nb.vector_kernels import gamma_from_one, gamma_in_cell, gamma_table, stream, uniform
 
 sweep_in_one_call = njit(_sweep_parallel)
 
@@ -534,12 +530,12 @@ def gammas(table, cells, s, n):
     out, shape = np.empty(n), table.shape
     for i in range(n):
         if shape > 1.0 or not cells:
-            out[i], s = _gamma_from_one(shape, s)
+            out[i], s = gamma_from_one(shape, s)
         else:
             c, s = uniform(s)
             u, s = uniform(s)
             w, s = uniform(s)
-            out[i], s = _gamma_in_cell(table, int(1024 * c), u, w, s)
+            out[i], s = gamma_in_cell(table, int(1024 * c), u, w, s)
     return out
 
 

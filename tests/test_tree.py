@@ -20,13 +20,13 @@ from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdp_nb.births import MoveState, TopicMoves
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_moves import MoveState, TopicMoves
 from hdp_nb.topics import TopicCounts, new_topic_workspace
 from hdp_nb.tree import (
     TreeSampler,
