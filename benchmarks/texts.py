@@ -1,6 +1,6 @@
 """Chains on texts, whose topics nobody knows: what they say after minutes, by where they began.
 
-    python benchmarks/texts.py CORPUS [--starts 1 20 100 300 sequential] [--seconds 150]
+    python benchmarks/texts.py CORPUS [--starts 1 20 100 300 sequential] [--seconds 80]
                                [--sampler crf] [--without]
 
 CORPUS: 'sotu', 'kjv', or the path of a file that `load_corpus` reads. At most 2,000 documents to
@@ -18,7 +18,7 @@ import time
 
 from common import load, machine, save, saved, short, table
 
-MARKS = [10, 20, 40, 75, 150, 300, 600]
+MARKS = [10, 20, 40, 80, 160, 320, 640]
 SCORED = 12  # samples of the second half that are averaged
 WATCHED = ("topics_above_0.1%", "topics_above_1%", "log_mixture", "n_topics")
 
@@ -139,7 +139,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("corpus")
     parser.add_argument("--starts", nargs="+", default=["1", "20", "100", "300", "sequential"])
-    parser.add_argument("--seconds", type=float, default=150)
+    parser.add_argument("--seconds", type=float, default=80)
     parser.add_argument("--sampler", default="crf", choices=["crf", "direct", "hybrid", "parallel"])
     parser.add_argument("--without", action="store_true", help="the sampler without moves")
     options = parser.parse_args()

@@ -312,15 +312,11 @@ def _log_near(f, s, eta):
     return log_average(terms)
 
 
-@njit(nogil=True)
-def _swap_last(mixture, m, workspace):
+def _swap_last(mixture, m):
     "Exchange topic m with the last one."
-    phi, pi, beta, last = mixture.phi, mixture.pi, mixture.beta, mixture.K[()] - 1
-    workspace.one[:], workspace.part[:] = phi[m], pi[m]
-    phi[m], pi[m] = phi[last], pi[last]
-    phi[last], pi[last] = workspace.one, workspace.part
-    for s in range(beta.shape[0]):
-        beta[s, m], beta[s, last] = beta[s, last], beta[s, m]
+    last = mixture.K[()] - 1
+    for rows in (mixture.phi, mixture.pi, mixture.beta.T):
+        rows[[m, last]] = rows[[last, m]]
 
 
 @njit(nogil=True)
@@ -349,8 +345,8 @@ def _gather(mixture, rho, K, death, weight):
 
 
 @njit(nogil=True)
-def _propose_birth(rng, cells, mixture, workspace, proposal):
-    "`propose_birth` of a topic in the row after the last, or the death of the last one."
+def _weigh_birth(rng, cells, mixture, workspace, proposal):
+    "Draw and weigh a birth, or the death of the last topic; whether to accept, the receivers."
     death, w, phi, pi, beta = proposal.merge, workspace, mixture.phi, mixture.pi, mixture.beta
     K, eta = mixture.K[()] - (1 if death else 0), mixture.eta[()]  # topics of the smaller state
     rho, near = np.zeros(beta.shape[1]), np.zeros(beta.shape[1])
@@ -382,10 +378,10 @@ def _propose_birth(rng, cells, mixture, workspace, proposal):
         t_0 = rng.random() ** 2
         w.weight[0] = t_0 * least
         if w.weight[0] < 1e-250:
-            return False
+            return False, _gather(mixture, rho, 0, False, w.weight)
     log_a = log_receivers(rho, near, K, mark)
     if log_a == -np.inf:
-        return False
+        return False, _gather(mixture, rho, 0, False, w.weight)
     receivers = _gather(mixture, rho, K, death, w.weight)
     w.rest[:] = mixture.q
     if death:
@@ -405,12 +401,9 @@ def _propose_birth(rng, cells, mixture, workspace, proposal):
     log_a += math.lgamma(phi.shape[1] * eta) - phi.shape[1] * math.lgamma(eta)
     log_a += (eta - 1) * np.log(w.whole).sum() - _log_near(w.whole, w.mean, eta)
     log_a += weigh_births(rng, cells, mixture, w, receivers, not death)
-    if not accept(rng, log_a, proposal, w):
-        return False
-    return _keep_birth(rng, cells, mixture, w, receivers, death)
+    return accept(rng, log_a, proposal, w), receivers
 
 
-@njit(nogil=True)
 def propose_birth(
     rng: np.random.Generator,
     cells: Cells,
@@ -445,38 +438,30 @@ def propose_birth(
         return False
     m = int(rng.random() * K) if proposal.merge else 0
     if proposal.merge:
-        _swap_last(mixture, m, workspace)
-    done = _propose_birth(rng, cells, mixture, workspace, proposal)
+        _swap_last(mixture, m)
+    accepted, receivers = _weigh_birth(rng, cells, mixture, workspace, proposal)
+    done = accepted and _keep_birth(rng, cells, mixture, workspace, receivers, proposal.merge)
     if proposal.merge and not done:  # the topics of the tokens count on the order
-        _swap_last(mixture, m, workspace)
+        _swap_last(mixture, m)
     return done
 
 
-@njit(nogil=True)
 def _keep_birth(rng, cells, mixture, workspace, receivers, death):
     "Carry a birth or a death out; False, and nothing has changed, if a topic gets no token."
-    pi, beta, w = mixture.pi, mixture.beta, workspace
-    n, K = receivers.rho.size, mixture.K[()] - (1 if death else 0)
-    old_pi, old_beta = np.empty_like(receivers.pi), np.empty_like(receivers.after)
-    for i in range(n):
-        k = receivers.topic[i]
-        old_pi[i], old_beta[i] = pi[k], beta[:, k]
-        beta[:, k] = receivers.after[i] if death else receivers.before[i]
-        if death:
-            pi[k] = receivers.pi[i]
-    if not death:
-        for j in range(cells.first.size):
-            _, most = _bound(receivers.rho, receivers.pi[:, j])
-            pi[K, j] = max(w.u[j] * most, TINY)
-            for i in range(n):
-                left = receivers.pi[i, j] - receivers.rho[i] * pi[K, j]
-                if i == w.receiver[j]:
-                    left = receivers.pi[i, j] * w.u1[j]
-                pi[receivers.topic[i], j] = max(left, TINY)
-        mixture.phi[K], beta[:, K] = w.whole, w.weight
+    phi, pi, beta, w, topic = mixture.phi, mixture.pi, mixture.beta, workspace, receivers.topic
+    K = mixture.K[()] - (1 if death else 0)
+    old_pi, old_beta = pi[topic], beta[:, topic]
+    beta[:, topic] = (receivers.after if death else receivers.before).T
+    if death:
+        pi[topic] = receivers.pi
+    else:
+        phi[K], beta[:, K] = w.whole, w.weight
+        rho, j = receivers.rho[:, None], np.arange(w.u.size)
+        pi[K] = np.maximum(w.u * (receivers.pi / rho).min(axis=0), TINY)
+        left = receivers.pi - rho * pi[K]
+        left[w.receiver, j] = receivers.pi[w.receiver, j] * w.u1
+        pi[topic] = np.maximum(left, TINY)
     if allocate(rng, cells, mixture, w, K if death else K + 1):
         return True
-    for i in range(n):
-        k = receivers.topic[i]
-        pi[k], beta[:, k] = old_pi[i], old_beta[i]
+    pi[topic], beta[:, topic] = old_pi, old_beta
     return False

@@ -155,7 +155,6 @@ def accept(
     return math.log(1.0 - rng.random()) < workspace.log_a[()] / proposal.temperature
 
 
-@njit(nogil=True)
 def keep_merged(
     rng: np.random.Generator,
     cells: Cells,
@@ -183,7 +182,6 @@ def keep_merged(
     return False
 
 
-@njit(nogil=True)
 def keep_split(
     rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, k: int
 ) -> bool:
@@ -192,25 +190,20 @@ def keep_split(
     Returns False, and changes nothing, if the new topics of the tokens leave a topic without any.
     """
     K, phi, pi, beta, w = mixture.K[()], mixture.phi, mixture.pi, mixture.beta, workspace
-    for j in range(cells.first.size):
-        pi[k, j], pi[K, j] = max(w.pi_m[j] * w.u[j], TINY), max(w.pi_m[j] * w.u1[j], TINY)
     phi[k], phi[K] = w.one, w.two
-    for s in range(w.weight.size):
-        beta[s, k] = max(w.weight[s] * w.b[s], TINY)
-        beta[s, K] = max(w.weight[s] * w.b1[s], TINY)
+    pi[k], pi[K] = np.maximum(w.pi_m * w.u, TINY), np.maximum(w.pi_m * w.u1, TINY)
+    beta[:, k] = np.maximum(w.weight * w.b, TINY)
+    beta[:, K] = np.maximum(w.weight * w.b1, TINY)
     if allocate(rng, cells, mixture, w, K + 1):
         return True
     phi[k], pi[k], beta[:, k] = w.whole, w.pi_m, w.weight
     return False
 
 
-@njit(nogil=True)
-def _decide(rng, cells, mixture, workspace, proposal, pair, log_a):
-    "Accept or reject a move of the topics `pair`, and carry it out; whether it was accepted."
-    if not accept(rng, log_a, proposal, workspace):
-        return False
-    if proposal.merge:
-        return keep_merged(rng, cells, mixture, workspace, pair[0], pair[1])
+def _keep_pair(rng, cells, mixture, workspace, merge, pair):
+    "Carry out an accepted move of the topics `pair`; whether none of them is without tokens."
+    if merge:
+        return keep_merged(rng, cells, mixture, workspace, *pair)
     return keep_split(rng, cells, mixture, workspace, pair[0])
 
 
@@ -319,6 +312,38 @@ def _draw_duplicates(rng, workspace, n_m, eta):
 
 
 @njit(nogil=True)
+def _weigh_duplicates(rng, cells, mixture, workspace, proposal):
+    "Draw and weigh a move of two topics that are alike; whether it is accepted, of which topics."
+    merge, w, eta = proposal.merge, workspace, mixture.eta[()]
+    if mixture.K[()] < (2 if merge else 1):
+        return False, (0, 0)
+    k, l = take_out(rng, cells, mixture, w, merge)
+    n_m = 0.0
+    for j in range(cells.first.size):
+        n_m += (cells.end[j] - cells.first[j]) * w.pi_m[j]
+    if merge:
+        find_shares(rng, mixture, w, k, l)
+        b, b1 = w.b[0], w.b1[0]
+        for v in range(w.whole.size):
+            w.whole[v] = b * w.one[v] + b1 * w.two[v]
+    else:
+        b, b1 = _draw_duplicates(rng, w, n_m, eta)
+        if b < 1e-200 or b1 < 1e-200:
+            return False, (0, 0)
+        w.b[0], w.b1[0] = b, b1
+        for s in range(1, w.b.size):
+            draw_node_share(rng, mixture, w, s, 0.0, 0.0)
+    V = w.whole.size
+    log_a = log_pair(mixture, w, k, l, merge) - V * (math.log(b) + math.log(b1))
+    for v in range(V):
+        w.c1[v] = math.log(max(b * w.one[v] / w.whole[v], TINY))
+        w.c2[v] = math.log(max(b1 * w.two[v] / w.whole[v], TINY))
+        log_a += math.log(w.whole[v])
+    log_a -= log_shares(w.c1, w.c2, b, w.whole, n_m, eta)
+    log_a += weigh_shares(rng, cells, mixture, w, not merge)
+    return accept(rng, log_a, proposal, w), (k, l)
+
+
 def propose_duplicates(
     rng: np.random.Generator,
     cells: Cells,
@@ -347,34 +372,8 @@ def propose_duplicates(
     -----
     (P3).
     """
-    merge, w, eta = proposal.merge, workspace, mixture.eta[()]
-    if mixture.K[()] < (2 if merge else 1):
-        return False
-    k, l = take_out(rng, cells, mixture, w, merge)
-    n_m = 0.0
-    for j in range(cells.first.size):
-        n_m += (cells.end[j] - cells.first[j]) * w.pi_m[j]
-    if merge:
-        find_shares(rng, mixture, w, k, l)
-        b, b1 = w.b[0], w.b1[0]
-        for v in range(w.whole.size):
-            w.whole[v] = b * w.one[v] + b1 * w.two[v]
-    else:
-        b, b1 = _draw_duplicates(rng, w, n_m, eta)
-        if b < 1e-200 or b1 < 1e-200:
-            return False
-        w.b[0], w.b1[0] = b, b1
-        for s in range(1, w.b.size):
-            draw_node_share(rng, mixture, w, s, 0.0, 0.0)
-    V = w.whole.size
-    log_a = log_pair(mixture, w, k, l, merge) - V * (math.log(b) + math.log(b1))
-    for v in range(V):
-        w.c1[v] = math.log(max(b * w.one[v] / w.whole[v], TINY))
-        w.c2[v] = math.log(max(b1 * w.two[v] / w.whole[v], TINY))
-        log_a += math.log(w.whole[v])
-    log_a -= log_shares(w.c1, w.c2, b, w.whole, n_m, eta)
-    log_a += weigh_shares(rng, cells, mixture, w, not merge)
-    return _decide(rng, cells, mixture, w, proposal, (k, l), log_a)
+    accepted, pair = _weigh_duplicates(rng, cells, mixture, workspace, proposal)
+    return accepted and _keep_pair(rng, cells, mixture, workspace, proposal.merge, pair)
 
 # %% ../nbs/23_pairs.ipynb #8de5837a
 @njit(nogil=True)
@@ -615,6 +614,45 @@ def log_exchange(cells: Cells, workspace: MoveWorkspace) -> float:
 
 # %% ../nbs/23_pairs.ipynb #ea0600e3
 @njit(nogil=True)
+def _weigh_launched(rng, cells, mixture, workspace, proposal, steps):
+    "Draw and weigh a move by a fit; whether it is accepted, of which topics."
+    merge, w, eta = proposal.merge, workspace, mixture.eta[()]
+    if mixture.K[()] < (2 if merge else 1):
+        return False, (0, 0)
+    k, l = take_out(rng, cells, mixture, w, merge)
+    n = fit_topic(cells, w, eta)
+    if n == 0:
+        return False, (0, 0)
+    launch(rng, cells, w, eta, n, steps)
+    t = expect_tables(mixture, w, n)
+    if merge:
+        draw_topic(rng, eta, w.c, 2.0 ** -int(rng.random() * SPREADS), w.whole)
+        find_shares(rng, mixture, w, k, l)
+    else:
+        scale = 4.0 ** -int(rng.random() * SHARE_SPREADS)
+        g = max(rng.standard_gamma(0.5 + t[0, 0] * scale), TINY)
+        h = max(rng.standard_gamma(0.5 + t[1, 0] * scale), TINY)
+        swap, scale = rng.random() < 0.5, 2.0 ** -int(rng.random() * SPREADS)
+        w.b[0], w.b1[0] = (h / (g + h), g / (g + h)) if swap else (g / (g + h), h / (g + h))
+        draw_topic(rng, eta, w.c2 if swap else w.c1, scale, w.one)
+        draw_topic(rng, eta, w.c1 if swap else w.c2, scale, w.two)
+        if w.b[0] < 1e-200 or w.b1[0] < 1e-200:
+            return False, (0, 0)
+        one, two = (1, 0) if swap else (0, 1)
+        for s in range(1, w.b.size):
+            scale = 4.0 ** -int(rng.random() * SHARE_SPREADS)
+            draw_node_share(
+                rng, mixture, w, s, (t[one, s] - 0.5) * scale, (t[two, s] - 0.5) * scale
+            )
+    terms = np.zeros(SPREADS)
+    log_spread(w.whole, w.c, eta, terms)
+    log_a = log_pair(mixture, w, k, l, merge) - math.log(w.b[0]) - math.log(w.b1[0])
+    log_a += log_average(terms) - log_launched(mixture, w, t)
+    log_a += weigh_shares(rng, cells, mixture, w, not merge)
+    log_a += log_exchange(cells, w)
+    return accept(rng, log_a, proposal, w), (k, l)
+
+
 def propose_launched(
     rng: np.random.Generator,
     cells: Cells,
@@ -646,38 +684,5 @@ def propose_launched(
     -----
     (P7).
     """
-    merge, w, eta = proposal.merge, workspace, mixture.eta[()]
-    if mixture.K[()] < (2 if merge else 1):
-        return False
-    k, l = take_out(rng, cells, mixture, w, merge)
-    n = fit_topic(cells, w, eta)
-    if n == 0:
-        return False
-    launch(rng, cells, w, eta, n, steps)
-    t = expect_tables(mixture, w, n)
-    if merge:
-        draw_topic(rng, eta, w.c, 2.0 ** -int(rng.random() * SPREADS), w.whole)
-        find_shares(rng, mixture, w, k, l)
-    else:
-        scale = 4.0 ** -int(rng.random() * SHARE_SPREADS)
-        g = max(rng.standard_gamma(0.5 + t[0, 0] * scale), TINY)
-        h = max(rng.standard_gamma(0.5 + t[1, 0] * scale), TINY)
-        swap, scale = rng.random() < 0.5, 2.0 ** -int(rng.random() * SPREADS)
-        w.b[0], w.b1[0] = (h / (g + h), g / (g + h)) if swap else (g / (g + h), h / (g + h))
-        draw_topic(rng, eta, w.c2 if swap else w.c1, scale, w.one)
-        draw_topic(rng, eta, w.c1 if swap else w.c2, scale, w.two)
-        if w.b[0] < 1e-200 or w.b1[0] < 1e-200:
-            return False
-        one, two = (1, 0) if swap else (0, 1)
-        for s in range(1, w.b.size):
-            scale = 4.0 ** -int(rng.random() * SHARE_SPREADS)
-            draw_node_share(
-                rng, mixture, w, s, (t[one, s] - 0.5) * scale, (t[two, s] - 0.5) * scale
-            )
-    terms = np.zeros(SPREADS)
-    log_spread(w.whole, w.c, eta, terms)
-    log_a = log_pair(mixture, w, k, l, merge) - math.log(w.b[0]) - math.log(w.b1[0])
-    log_a += log_average(terms) - log_launched(mixture, w, t)
-    log_a += weigh_shares(rng, cells, mixture, w, not merge)
-    log_a += log_exchange(cells, w)
-    return _decide(rng, cells, mixture, w, proposal, (k, l), log_a)
+    accepted, pair = _weigh_launched(rng, cells, mixture, workspace, proposal, steps)
+    return accepted and _keep_pair(rng, cells, mixture, workspace, proposal.merge, pair)
