@@ -353,14 +353,14 @@ def test_another_seed_is_refused(tmp_path):
 
 def test_two_runs_on_one_checkpoint(tmp_path):
     "They do the same work, and nothing comes to harm."
-    whole, ends = run_chain(Walk(), np.random.default_rng(0), 300), []
+    whole, ends = run_chain(Walk(), np.random.default_rng(0), 80), []
 
     def go():
         ends.append(
             run_chain(
                 Walk(),
                 np.random.default_rng(0),
-                300,
+                80,
                 checkpoint=tmp_path / "c.npz",
                 checkpoint_every=1,
             )
@@ -374,7 +374,7 @@ def test_two_runs_on_one_checkpoint(tmp_path):
     assert len(ends) == 3 and os.listdir(tmp_path) == ["c.npz"]
     for end in [
         *ends,
-        run_chain(Walk(), np.random.default_rng(0), 300, checkpoint=tmp_path / "c.npz"),
+        run_chain(Walk(), np.random.default_rng(0), 80, checkpoint=tmp_path / "c.npz"),
     ]:
         assert_same(end, whole)
 
