@@ -36,9 +36,7 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
     observed, heldout = test.split_tokens(0.5, np.random.default_rng(0))
 
     def make(corpus):
-        made = topic_models.SAMPLERS[sampler](
-            *((1,) if sampler == "parallel" else ()), corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start
-        )
+        made = topic_models.SAMPLERS[sampler](corpus, 0.1, 1.0, 1.0, (1, 1), (1, 1), start)
         return HDPSplitMerge(made, moves, until) if moves else made
 
     def predict(model, state):

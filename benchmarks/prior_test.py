@@ -49,8 +49,7 @@ def ours(name):
         from hdp_nb.corpus import Corpus
 
         corpus = Corpus.from_docs([[0] * N] * J, n_words=1)
-        more = (1,) if name == "parallel" else ()  # threads
-        sampler = topic_models.SAMPLERS[name](*more, corpus, 0.5, 1.0, 1.0, None, None, 1)
+        sampler = topic_models.SAMPLERS[name](corpus, 0.5, 1.0, 1.0, None, None, 1)
         trace = run_chain(sampler, np.random.default_rng(seed), sweeps).trace
         return trace["n_tables"] / J, trace["n_topics"]
 

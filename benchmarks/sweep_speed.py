@@ -50,9 +50,7 @@ class Ours:
         from hdp_nb import topic_models
 
         self.sampler, self.rng = (
-            topic_models.SAMPLERS[name](
-                *((1,) if name == "parallel" else ()), corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z
-            ),
+            topic_models.SAMPLERS[name](corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z),
             np.random.default_rng(0),
         )
         self.state = self.sampler.init(self.rng)
