@@ -12,17 +12,9 @@ of the time.
 import argparse
 import time
 
-from common import here, load, machine, save, saved, short, table
+from common import cut, here, machine, save, saved, short, table
 
 MARKS = [2, 5, 10, 15, 20, 25, 30, 60, 120]
-
-
-def cut(name):
-    import numpy as np
-
-    corpus = load(name)[0]
-    chosen = np.random.default_rng(0).permutation(corpus.n_docs)[:2300]
-    return corpus[np.sort(chosen[:2000])], corpus[np.sort(chosen[2000:])]
 
 
 def run(train, test, sampler, start, moves, until, seconds, seed=0):

@@ -67,6 +67,16 @@ def load(name):
     return load_corpus(name), None
 
 
+def cut(name):
+    "At most 2,000 documents to learn from, and at most 300 others."
+    import numpy as np
+
+    corpus = load(name)[0]
+    n = min(2000, int(0.9 * corpus.n_docs))
+    chosen = np.random.default_rng(0).permutation(corpus.n_docs)[: n + 300]
+    return corpus[np.sort(chosen[:n])], corpus[np.sort(chosen[n:])]
+
+
 def short(name):
     "The name of a corpus, of a file its stem."
     return Path(name).stem

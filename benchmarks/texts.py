@@ -8,7 +8,7 @@ learn from, at most 300 others to be scored by document completion (half of the 
 eta 0.1. Of a chain: topics above 0.1% of the tokens, log likelihood with the topics of the tokens
 integrated out, score of the average of the samples of the second half of the time. Of two chains:
 the share of the tokens of the one whose topic has a counterpart in the other, a cosine of 0.9, the
-topics being averages over that half. And the verdict on the chains from 1 and from 100. Runs that
+topics being those of the last sweep. And the verdict on the chains from 1 and from 100. Runs that
 are in results/texts.json already are not made again.
 """
 
@@ -16,21 +16,11 @@ import argparse
 import itertools
 import time
 
-from common import load, machine, save, saved, short, table
+from common import cut, machine, save, saved, short, table
 
 MARKS = [10, 20, 40, 80, 160, 320, 640]
 SCORED = 12  # samples of the second half that are averaged
 WATCHED = ("topics_above_0.1%", "topics_above_1%", "log_mixture", "n_topics")
-
-
-def cut(name):
-    "Documents to learn from, and others."
-    import numpy as np
-
-    corpus = load(name)[0]
-    n = min(2000, int(0.9 * corpus.n_docs))
-    chosen = np.random.default_rng(0).permutation(corpus.n_docs)[: n + 300]
-    return corpus[np.sort(chosen[:n])], corpus[np.sort(chosen[n:])]
 
 
 def make(corpus, sampler, start, moves):
@@ -70,7 +60,7 @@ class Scorer:
 
 
 def run(train, test, start, options):
-    "One chain: what is noted of it, its trace, and its topics as counts, averaged."
+    "One chain: what is noted of it, its trace, and its last topics as counts."
     import numpy as np
 
     tiny = make(train[:20], options.sampler, start, not options.without)
@@ -79,22 +69,20 @@ def run(train, test, start, options):
     for _ in range(3):
         state, _ = tiny.sweep(rng, state)  # compiles
     model, rng = make(train, options.sampler, start, not options.without), np.random.default_rng(1)
-    clock, marks, scorer, trace = 0.0, [], Scorer(test), {name: [] for name in WATCHED}
+    marks, scorer, trace = [], Scorer(test), {name: [] for name in WATCHED}
     times = [m for m in MARKS if m < options.seconds] + [options.seconds]
     due = list(np.linspace(0.5, 1, SCORED + 1)[1:] * options.seconds)
     began = time.process_time()
     state = model.init(rng)
-    clock, half, counts = time.process_time() - began, None, 0
+    clock, half = time.process_time() - began, None
     while times:
         began = time.process_time()
         state, info = model.sweep(rng, state)
         clock += time.process_time() - began
         for name in WATCHED:
             trace[name].append(float(info[name]))
-        if clock > options.seconds / 2:
-            half = len(trace["n_topics"]) if half is None else half
-            K = int(state.K)
-            counts = np.asarray(state.n_vk[:, :K]).T.astype(float)
+        if clock > options.seconds / 2 and half is None:
+            half = len(trace["n_topics"])
         if clock >= due[0]:
             due = [t for t in due if t > clock] + [np.inf]
             scorer.add(model.snapshot(state))
@@ -110,7 +98,7 @@ def run(train, test, start, options):
             )
     found = {"marks": marks, "heldout": round(scorer.score(), 4), "topics": marks[-1]["topics"]}
     kept = {name: np.array(values[half:]) for name, values in trace.items()}
-    return found, kept, counts
+    return found, kept, np.asarray(state.n_vk[:, : int(state.K)]).T.astype(float)
 
 
 def counterparts(a, b, least=0.9):
