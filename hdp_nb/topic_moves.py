@@ -166,10 +166,12 @@ _LARGE = np.array([0.0, 0.0, 0.6, 0.4, 0.0, 0.0])  # from so many words on:
 _LARGE_VOCABULARY = 1000
 _HOT = np.array([0.0, 0.35, 0.30, 0.05, 0.0, 0.30])
 _MOVES, _TEMPERATURE, _FITS = 20, 30.0, 5
-# Nanoseconds of a sweep per token; of a move per cell and per word.
-_PER_TOKEN = {"FranchiseSampler": 150.0, "HybridSampler": 110.0}
-_PER_TOKEN_OTHER, _PER_CELL, _PER_WORD = 50.0, 60.0, 3000.0
-_PER_CELL_AND_TOPIC = 2.5  # of a step of the fit
+# Nanoseconds of a sweep per token, and per token and topic.
+_SWEEP = {"FranchiseSampler": (100.0, 0.9), "HybridSampler": (65.0, 0.8)}
+_SWEEP_OTHER = 32.0, 0.3
+_BEGIN = 35.0, 1.3  # of drawing the mixture, per cell, and per cell and topic
+_MOVE = 110.0, 3000.0  # of a move, per cell and per word
+_FIT = 2.5  # of a step of the fit, per cell and topic
 
 
 @njit(nogil=True)
@@ -235,11 +237,7 @@ class TopicMoves:
         self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1)
         self.corpus = inner.corpus
         self.cells = count_cells(self.corpus.x, self.corpus.offsets)
-        per_token = _PER_TOKEN.get(type(inner).__name__, _PER_TOKEN_OTHER)
-        move = _PER_CELL * len(self.cells.word) + _PER_WORD * self.corpus.n_words
-        sweep = max(per_token * self.corpus.n_tokens, 1.0)
-        self._per_move = move / sweep  # sweeps; next: those of a step of the fit, for each topic
-        self._per_fit = _PER_CELL_AND_TOPIC * len(self.cells.word) / sweep
+        self._per_token = _SWEEP.get(type(inner).__name__, _SWEEP_OTHER)
         self._p = _USUAL if self.corpus.n_words < _LARGE_VOCABULARY else _LARGE
 
     def params(self) -> dict[str, Any]:
@@ -264,16 +262,28 @@ class TopicMoves:
         "Return what `base` keeps of its state."
         return self.base.snapshot(state.base)
 
+    def _costs(self, K):
+        "In sweeps with K topics: what drawing the mixture, a move and a step of the fit take."
+        cells, (fixed, each) = max(len(self.cells.word), 1), self._per_token
+        begin = (_BEGIN[0] + _BEGIN[1] * K) * cells
+        move = _MOVE[0] * cells + _MOVE[1] * self.corpus.n_words
+        sweep = (fixed + each * K) * max(self.corpus.n_tokens, 1)
+        return begin / sweep, move / sweep, _FIT * K * cells / sweep
+
+    def _n_topics(self, state):
+        return max(int((state.n_k >= self.least).sum()), 1)
+
     def _plan(self, state):
         "Moves before the next sweep, their probabilities and temperature, and steps of a fit."
-        done, K = int(state.n_done), max(int((state.n_k >= self.least).sum()), 1)
+        done, K = int(state.n_done), self._n_topics(state)
         if done == 0 and self.tune > 0:
             return 0, self._p, 1.0, 0
         if done < self.tune:
-            n = min(_MOVES + K, 1 + int((10 if state.quiet < 5 else 1) / self._per_move))
+            _, move, fit = self._costs(K)
+            n = min(_MOVES + K, 1 + int((20 if state.quiet < 5 else 2) / move))
             p = np.eye(KINDS)[2] if self._p is _LARGE else _HOT
             hot = _TEMPERATURE + self.corpus.n_tokens / (100 * K)
-            fits = min(_FITS, int(2 / (self._per_fit * K))) if done < self.tune / 2 else 0
+            fits = min(_FITS, int(4 / fit)) if done < self.tune / 2 else 0
             return n, p, max(hot * (1 - done / self.tune), 1.0 + 1e-9), fits
         due = done % int(state.every) == 0
         return int(state.n_moves) if due else 0, self._p, 1.0, 0
@@ -281,8 +291,9 @@ class TopicMoves:
     def _freeze(self, state):
         "Number of moves, and of sweeps between them, by their costs."
         share = self.share if self.tune == 0 or state.accepted > 0 else min(self.share, 0.1)
-        n = self.n_moves or max(int(share / self._per_move), 1)
-        every = 1 if self.n_moves else max(math.ceil(n * self._per_move / share), 1)
+        begin, move, _ = self._costs(self._n_topics(state))
+        n = self.n_moves or max(int((share - begin) / move), 1)
+        every = 1 if self.n_moves else math.ceil((begin + n * move) / share)
         return state._replace(n_moves=np.array(n), every=np.array(every))
 
     def _move(self, rng, inner, plan, tally):
