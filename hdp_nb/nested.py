@@ -6,7 +6,7 @@
 __all__ = ['LOCAL', 'GLOBAL', 'BOTH', 'NestedCase', 'log_dirichlet_counts', 'nested_log_joint',
            'nested_configurations', 'nested_summary', 'ExactNested', 'exact_nested', 'NestedPrior',
            'NestedState', 'NestedData', 'NestedWorkspace', 'nested_data', 'new_nested_workspace',
-           'count_nested', 'sweep_clusters', 'sweep_topics']
+           'count_nested', 'sweep_topics']
 
 # %% ../nbs/32_nested.ipynb #10f5688d
 import itertools
@@ -20,7 +20,7 @@ from numba import njit
 
 from .corpus import Corpus
 from .priors import ConcentrationPrior
-from .special import draw_index, log_beta, sample_dirichlet, sample_log_categorical
+from .special import draw_index, log_beta
 
 # %% ../nbs/32_nested.ipynb #62906137
 class NestedCase(NamedTuple):
@@ -195,11 +195,12 @@ class NestedPrior(NamedTuple):
     conc_local: float  # beta
     eta: float
     conc_cluster: ConcentrationPrior  # of the concentration of the clusters
-    p_open: float  # rho
     kind: int  # LOCAL: no global topics (NDP); BOTH: no word selection; GLOBAL: the full model
     free: bool  # are the clusters unknown?
     shared: bool  # one epsilon for all clusters?
     n_flips: int  # words per sweep that are offered the other side
+    n_near: int  # clusters that a document is weighed against, beside a random and an empty one
+    n_pairs: int  # splits and merges of clusters that are proposed in a sweep
 
 
 class NestedState(NamedTuple):
@@ -242,19 +243,14 @@ class NestedWorkspace(NamedTuple):
     side: np.ndarray  # (K, 2) local and global tokens of a cluster's documents
     m_k: np.ndarray  # (K,) documents
     top: np.ndarray  # (K + 1,) topics top..L-1 are empty
-    offered: np.ndarray  # (K + 1,) topics open to documents in this sweep: all L, or those in use
-    lean: np.ndarray  # (K + 1,) 1 for the latter
-    theta: np.ndarray  # (K + 1, V, L) weight times topic, of those offered
-    mix: np.ndarray  # (V, K) log sum over topics, of the clusters in use or open
-    mix_0: np.ndarray  # (V,) sum over the global topics
-    eps: np.ndarray  # (K,)
-    active: np.ndarray  # (K,) clusters in use or open
-    log_w: np.ndarray  # (K,)
+    words: np.ndarray  # (V, K) local tokens of a word in a cluster's documents
+    tokens: np.ndarray  # (K,) local tokens of these
+    guide: np.ndarray  # (K,) how near each cluster is to a document
+    near: np.ndarray  # (n_near + 2,) clusters that a document is weighed against
+    log_w: np.ndarray  # (n_near + 2,) log weight of these
+    seats: np.ndarray  # (n_near + 3, tokens of the longest document) its topics in each of them
     coef: np.ndarray  # (K + 1, L) the part of (8') that does not depend on the word
-    w: np.ndarray  # (L,)
-    total: np.ndarray  # (L,)
     p: np.ndarray  # (2 L,)
-    own: np.ndarray  # (L,) tokens of one document in the topics of its cluster
     kept: np.ndarray  # (tokens of the most frequent word,) their topics before a flip
     S: np.ndarray  # (2,) words that local and global topics can have
     change: np.ndarray  # (2, 2) log f of a side's topics with one word less, one more, minus now
@@ -277,7 +273,7 @@ def nested_data(corpus: Corpus) -> NestedData:
 
 
 def new_nested_workspace(
-    data: NestedData, n_words: int, n_clusters: int, n_topics: int, free: bool
+    data: NestedData, n_words: int, n_clusters: int, n_topics: int, n_near: int
 ) -> NestedWorkspace:
     """Allocate the arrays that a sweep works in, with all counts 0.
 
@@ -286,14 +282,16 @@ def new_nested_workspace(
     data : NestedData
     n_words, n_clusters, n_topics : int
         V, K and L.
-    free : bool
-        Whether clusters are unknown; otherwise the arrays for drawing them are left empty.
+    n_near : int
+        Clusters that a document is weighed against; 0 if clusters are known, and then the arrays
+        for drawing them are left empty.
 
     Returns
     -------
     NestedWorkspace
     """
-    V, K, L, drawn = n_words, n_clusters, n_topics, n_clusters if free else 0
+    V, K, L, drawn = n_words, n_clusters, n_topics, n_clusters if n_near else 0
+    longest = np.diff(data.offsets).max(initial=0) if n_near else 0
     ints = lambda *shape: np.zeros(shape, np.int64)
     floats = lambda *shape: np.zeros(shape)
     return NestedWorkspace(
@@ -303,19 +301,14 @@ def new_nested_workspace(
         side=ints(K, 2),
         m_k=ints(K),
         top=ints(K + 1),
-        offered=ints(K + 1),
-        lean=ints(K + 1),
-        theta=floats(drawn + 1, V, L),
-        mix=floats(V, drawn),
-        mix_0=floats(V),
-        eps=floats(K),
-        active=ints(K),
-        log_w=floats(K),
+        words=np.zeros((V, drawn), np.int32),
+        tokens=ints(drawn),
+        guide=floats(drawn),
+        near=ints(n_near + 2),
+        log_w=floats(n_near + 2),
+        seats=ints(n_near + 3, longest),
         coef=floats(K + 1, L),
-        w=floats(L),
-        total=floats(L),
         p=floats(2 * L),
-        own=ints(L),
         kept=ints(np.diff(data.word_first).max(initial=0)),
         S=ints(2),
         change=floats(2, 2),
@@ -355,221 +348,11 @@ def count_nested(state: NestedState, data: NestedData, work: NestedWorkspace) ->
         n[s, x[i], l] += 1
         n_l[s, l] += 1
         side[c[doc[i]], 1 if s == 0 else 0] += 1
+    for s in range(n_l.shape[0]):
+        work.n_s[s] = n_l[s].sum()
     for v in range(q.shape[0]):
         S[LOCAL] += q[v] != GLOBAL
         S[GLOBAL] += q[v] != LOCAL
-
-# %% ../nbs/32_nested.ipynb #1b703b7d
-@njit(nogil=True)
-def _draw_topics(rng, s, q, words, work, prior):
-    """Draw weights (9-10) and topics (11-12) of measure s.
-
-    work.theta[s, v, l] becomes their product for the topics that the measure offers.
-    """
-    side, conc = (GLOBAL, prior.conc_global) if s == 0 else (LOCAL, prior.conc_local)
-    S, R, eta, n, n_l = work.S[side], work.offered[s], prior.eta, work.n[s], work.n_l[s]
-    theta, w, total = work.theta[s], work.w, work.total
-    L, absent = n_l.shape[0], S
-    for l in range(L):
-        w[l], total[l] = conc / L + n_l[l], 0.0
-    sample_dirichlet(rng, w, w)
-    for v in words:
-        if q[v] == side or q[v] == BOTH:
-            absent -= 1
-            for l in range(R):
-                if eta == 0.5 and n[v, l] == 0:
-                    g = rng.standard_normal()
-                    g *= 0.5 * g
-                else:
-                    g = rng.standard_gamma(eta + n[v, l])
-                theta[v, l] = g
-                total[l] += g
-    for l in range(R):
-        if absent > 0:
-            total[l] += rng.standard_gamma(eta * absent)
-        left = rng.integers(0, S) if total[l] < 1e-300 else -1  # below, 1/total may be infinite
-        w[l] /= total[l] if left < 0 else 1.0
-        for v in words:
-            if q[v] == side or q[v] == BOTH:
-                if left >= 0:
-                    theta[v, l] = 1.0 if left == 0 else 0.0
-                    left = left - 1 if left > 0 else S
-                theta[v, l] *= w[l]
-
-# %% ../nbs/32_nested.ipynb #040647bc
-@njit(nogil=True)
-def _draw_epsilon(rng, side, eps, prior):
-    "Draw the share of the global topics in every cluster (13), corrected."
-    a, b = prior.conc_global, prior.conc_local
-    g, h = side[:, 1].sum(), side[:, 0].sum()
-    one = rng.beta(a + g, b + h)
-    for k in range(eps.shape[0]):
-        if prior.kind == LOCAL:
-            eps[k] = 0.0
-        else:
-            eps[k] = one if prior.shared else rng.beta(a + side[k, 1], b + side[k, 0])
-
-# %% ../nbs/32_nested.ipynb #2eb58cd8
-@njit(nogil=True)
-def _sum_topics(s, q, words, work, mix):
-    """Sum weight times topic over the topics that measure s offers, for every word of its side.
-
-    Of a cluster, mix[v] is the log probability of word v as far as it depends on the cluster; of
-    the global measure (s = 0), the sums go to work.mix_0 without a logarithm.
-    """
-    side, theta, R = GLOBAL if s == 0 else LOCAL, work.theta[s], work.offered[s]
-    eps = work.eps[s - 1]
-    for v in words:
-        if q[v] == side or q[v] == BOTH:
-            total = 0.0
-            for l in range(R):
-                total += theta[v, l]
-            if side == GLOBAL:
-                work.mix_0[v] = total
-            else:
-                total = total if q[v] == LOCAL else eps * work.mix_0[v] + (1.0 - eps) * total
-                mix[v] = math.log(total) if total > 0.0 else -np.inf
-
-# %% ../nbs/32_nested.ipynb #af87649b
-@njit(nogil=True)
-def _log_size(m, new, lean, p_open):
-    """Log weight (N2) of a cluster with m documents besides j, up to a constant.
-
-    `new` is gamma/K, `lean` whether it offers only the topics in use.
-    """
-    if m == 0:
-        return math.log(new / p_open)
-    if lean:
-        return math.log((m + new) * m * m / (m * m - 1.0))
-    return math.log((m + new) * m / (m + 1.0))
-
-# %% ../nbs/32_nested.ipynb #55e0e8d4
-@njit(nogil=True)
-def _weigh_clusters(j, log_w, state, data, work, prior):
-    "log_w[a] = log p(c_j = active[a], words of document j) up to a constant, j in no cluster."
-    q, active, mix, eps = state.q, work.active, work.mix, work.eps
-    new, n_local, n_global = state.conc_cluster[()] / work.m_k.shape[0], 0, 0
-    for a in range(log_w.shape[0]):
-        k = active[a]
-        log_w[a] = _log_size(work.m_k[k], new, work.lean[k + 1], prior.p_open)
-    for r in range(data.indptr[j], data.indptr[j + 1]):
-        v, n = data.indices[r], data.counts[r]
-        if q[v] == GLOBAL:
-            n_global += n
-        else:
-            n_local += n * (q[v] == LOCAL)
-            for a in range(log_w.shape[0]):
-                log_w[a] += n * mix[v, a]
-    for a in range(log_w.shape[0]):
-        if n_global > 0:
-            log_w[a] += n_global * math.log(eps[active[a]])
-        if n_local > 0:
-            log_w[a] += n_local * math.log1p(-eps[active[a]])
-
-# %% ../nbs/32_nested.ipynb #d509d71b
-@njit(nogil=True)
-def _redraw(rng, q_v, v, k, work):
-    "Draw a token's topic in cluster k, among those it offers (8); q_v is the side of its word v."
-    theta, R, eps, p = work.theta, work.offered[k + 1], work.eps[k], work.p
-    L, total = theta.shape[2], 0.0
-    for l in range(R):
-        p[l] = theta[k + 1, v, l] * (1.0 - eps if q_v == BOTH else 1.0)
-        total += p[l]
-    for l in range(L if q_v == BOTH else 0):
-        p[R + l] = eps * theta[0, v, l]
-        total += p[R + l]
-    l = draw_index(rng, p, R + L if q_v == BOTH else R, total)
-    return (k + 1) * L + l if l < R else l - R
-
-# %% ../nbs/32_nested.ipynb #80ead52d
-@njit(nogil=True)
-def _must_stay(z, first, end, L, m, n_l, own):
-    """Would a lean cluster of m documents lose a topic, or become a single document, if this
-    document left?
-    """
-    stay = m == 2
-    for i in range(first, end):
-        if z[i] >= L:
-            own[z[i] % L] += 1
-    for i in range(first, end):
-        if z[i] >= L:
-            stay |= own[z[i] % L] == n_l[z[i] % L]
-    for i in range(first, end):
-        own[z[i] % L] = 0
-    return stay
-
-# %% ../nbs/32_nested.ipynb #20b519e8
-@njit(nogil=True)
-def _open_clusters(rng, state, data, work, prior):
-    """Draw epsilon, and weights and topics of all that is offered to documents in this sweep.
-
-    Returns the number of clusters that documents may join.
-    """
-    q, words, m_k, A = state.q, data.words, work.m_k, 0
-    _draw_epsilon(rng, work.side, work.eps, prior)
-    for s in range(0 if prior.kind == BOTH else 1, work.n_l.shape[0]):
-        m = m_k[s - 1] if s > 0 else 1
-        full = rng.random() * m < 1.0 if m > 0 else rng.random() < prior.p_open
-        if m == 0 and not full:
-            continue
-        work.offered[s], work.lean[s] = (work.n_l.shape[1], 0) if full else (work.top[s], 1)
-        _draw_topics(rng, s, q, words, work, prior)
-        _sum_topics(s, q, words, work, work.mix[:, A])
-        if s > 0:
-            work.active[A] = s - 1
-            A += 1
-    return A
-
-# %% ../nbs/32_nested.ipynb #b7e2fb57
-@njit(nogil=True)
-def sweep_clusters(
-    rng: np.random.Generator,
-    state: NestedState,
-    data: NestedData,
-    work: NestedWorkspace,
-    prior: NestedPrior,
-) -> None:
-    """Draw every document's cluster with its topics summed out, then topics for those that move.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    state : NestedState
-        Changed in place, as are the counts.
-    data : NestedData
-    work : NestedWorkspace
-        With the counts of the state.
-    prior : NestedPrior
-    """
-    z, c, q, x, offsets = state.z, state.c, state.q, data.x, data.offsets
-    n, n_l, side, m_k, active = work.n, work.n_l, work.side, work.m_k, work.active
-    top, L = work.top, n_l.shape[1]
-    A = _open_clusters(rng, state, data, work, prior)
-    for j in range(c.shape[0]):
-        old = c[j]
-        if work.lean[old + 1] and _must_stay(
-            z, offsets[j], offsets[j + 1], L, m_k[old], n_l[old + 1], work.own
-        ):
-            continue
-        m_k[old] -= 1
-        _weigh_clusters(j, work.log_w[:A], state, data, work, prior)
-        k = active[sample_log_categorical(rng, work.log_w[:A])]
-        m_k[k] += 1
-        c[j] = k
-        for i in range(offsets[j], offsets[j + 1] if k != old else offsets[j]):
-            side[old, 1 if z[i] < L else 0] -= 1
-            if q[x[i]] != GLOBAL:
-                n[z[i] // L, x[i], z[i] % L] -= 1
-                n_l[z[i] // L, z[i] % L] -= 1
-                z[i] = _redraw(rng, q[x[i]], x[i], k, work)
-                n[z[i] // L, x[i], z[i] % L] += 1
-                n_l[z[i] // L, z[i] % L] += 1
-            side[k, 1 if z[i] < L else 0] += 1
-    for s in range(n_l.shape[0]):
-        top[s] = 0
-        for l in range(L):
-            if n_l[s, l] > 0:
-                top[s] = l + 1
 
 # %% ../nbs/32_nested.ipynb #6bcff146
 @njit(nogil=True)

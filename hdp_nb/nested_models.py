@@ -7,15 +7,18 @@ __all__ = ['HNHDP', 'NestedDP']
 
 # %% ../nbs/66_nested_models.ipynb #867106b8
 import math
+import warnings
 from collections.abc import Iterable, Iterator
 from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
+from .convergence import ConvergenceWarning, begin_apart
 from .corpus import Corpus
 from .dp import point_partition
 from .mixtures import MAX_COMPARED
@@ -40,6 +43,7 @@ class _Nested(BaseTopicModel, SampledModel):
     _counts: Any = NestedCounts
     _fixed: dict[str, Any] = {}
     categories: Any
+    init: Any
 
     def fit(
         self,
@@ -72,7 +76,9 @@ class _Nested(BaseTopicModel, SampledModel):
         """
         corpus = self._corpus(X, reset=True)
         sampler = self._sampler(corpus)
-        chains, _ = self._run(sampler, callback, checkpoint)
+        opposite = isinstance(self.init, str) and not self._known()
+        starts = begin_apart(sampler, self.n_chains, sampler.K) if opposite else sampler
+        chains, _ = self._run(starts, callback, checkpoint)
         kept: list[list] = [chain.samples or [sampler.snapshot(chain.state)] for chain in chains]
         self.samples_ = sum(kept, [])
         self.sample_chain_ = np.repeat(np.arange(len(kept)), list(map(len, kept)))
@@ -81,6 +87,13 @@ class _Nested(BaseTopicModel, SampledModel):
         self.categories_ = sampler.names
         self._show(corpus)
         self._warn()
+        if not self._known() and max(len(sample.m_k) for sample in self.samples_) >= sampler.K:
+            warnings.warn(
+                f"all of n_clusters = {sampler.K} clusters are in use: there may be more; fit again"
+                " with a larger n_clusters",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _known(self) -> bool:
@@ -102,6 +115,13 @@ class _Nested(BaseTopicModel, SampledModel):
             for name, value in self.get_params().items()
             if name in signature(NestedSampler).parameters
         }
+        if isinstance(self.init, str):
+            if self.init != "opposite":
+                raise ValueError(
+                    'init must be "opposite", None, a number of clusters or labels of the'
+                    f" documents, got {self.init!r}"
+                )
+            nested["init"] = None
         return NestedSampler(corpus, **{**nested, **self._fixed, "categories": categories})
 
     def _predictive(self, counts: NestedCounts) -> NestedPredictive:
@@ -223,21 +243,50 @@ class _Nested(BaseTopicModel, SampledModel):
         Returns
         -------
         int array, shape (n_docs,)
-            Clusters as numbered in `labels_`.
+            Clusters as numbered in `labels_`; -1 for a document without tokens, of which nothing
+            but the clusters' sizes is known.
         """
-        return self.cluster_proba(X)[:, :-1].argmax(axis=1)
+        label = self.cluster_proba(X)[:, :-1].argmax(axis=1)
+        return np.where(self._corpus(X).doc_lengths > 0, label, -1)
 
-    def co_clustering(self) -> np.ndarray:
+    def co_clustering(
+        self, docs: "slice | ArrayLike" = slice(None), least: float | None = None
+    ) -> "np.ndarray | csr_array":
         """Return the posterior probability that two documents of the fit are in one cluster.
+
+        Parameters
+        ----------
+        docs : slice or int array
+            Documents whose rows are wanted, where all of them would take too much memory.
+        least : float in (0, 1], optional
+            Makes the result sparse, with the probabilities that are at least this large.
 
         Returns
         -------
-        float32 array, shape (n_docs, n_docs)
+        float32 array, or SciPy sparse array, shape (len(docs), n_docs)
+
+        Raises
+        ------
+        ValueError
+            `least` is not above 0 and at most 1.
         """
         check_is_fitted(self)
-        together = np.zeros((len(self.labels_), len(self.labels_)), np.float32)
+        rows = np.arange(len(self.labels_))[docs]
+        if least is None:
+            return self._together(rows)
+        if not 0 < least <= 1:
+            raise ValueError(f"least must be above 0 and at most 1, got {least!r}")
+        blocks = []
+        for some in np.array_split(rows, max(len(rows) // 256, 1)):
+            block = self._together(some)
+            blocks.append(csr_array(np.where(block >= least, block, 0)))
+        return csr_array(vstack(blocks))
+
+    def _together(self, rows: np.ndarray) -> np.ndarray:
+        "Rows of the matrix of co-clustering."
+        together = np.zeros((len(rows), len(self.labels_)), np.float32)
         for sample in self.samples_:
-            together += sample.c[:, None] == sample.c
+            together += sample.c[rows, None] == sample.c
         return together / np.float32(len(self.samples_))
 
     def score_samples(self, X: "Corpus | ArrayLike") -> np.ndarray:
@@ -305,7 +354,7 @@ class HNHDP(_Nested):
     Parameters
     ----------
     n_clusters : int
-        Most clusters that there can be.
+        Most clusters that there can be; a fit that needs all of them warns.
     n_topics : int
         Most global topics, and most topics of a cluster, that there can be.
     conc_global, conc_local : float > 0
@@ -324,10 +373,13 @@ class HNHDP(_Nested):
         words (the paper's hNHDP-nosel).
     categories : None, labels of the documents, or the name of a level of the corpus's groups
         Known clusters instead of unknown ones.
-    init : None, int, or labels of the documents
-        The start of the chains: that many documents are drawn at random, and every other joins the
-        one that is most similar to it (None: about the square root of the number of documents; too
-        many clusters are better than too few); or these clusters. Not with `categories`.
+    init : "opposite", None, int, or labels of the documents
+        The start of the chains. "opposite": even chains begin with one cluster and odd ones with
+        `n_clusters`, a single one as None does. An int: so many documents are drawn at random, and
+        every other joins the one that is most similar to it; None takes about the square root of
+        their number. Labels: these clusters. Not used with `categories`.
+    split_merge : int
+        Splits and merges of clusters that are proposed in every sweep.
     init_topics : int
         Number of topics of every cluster, and of global ones, among which tokens are spread at the
         start.
@@ -338,7 +390,7 @@ class HNHDP(_Nested):
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
     n_chains : int
-        Independent chains.
+        Independent chains. Only two or more can show that they have, or have not, converged.
     n_jobs : int or None
         Threads that run the chains side by side (None or -1: one per core). The result does not
         depend on it.
@@ -375,7 +427,12 @@ class HNHDP(_Nested):
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_clusters, log_joint,
         log_likelihood, n_topics, n_global_topics, n_global_words, global_share, conc_cluster,
-        accepted (words that changed sides). Of the chain with the highest log joint, and of all.
+        accepted (words that changed sides), share_1, share_2, share_3 (of the documents, in the
+        largest clusters), document_moves (documents that changed clusters by themselves) and
+        split_merge_accepted. Of the chain with the highest log joint, and of all.
+    convergence_, converged_ : Convergence, and bool or None
+        Whether chains that began apart agree; as of `HDP`. False comes with a
+        `hdp_nb.ConvergenceWarning`.
     samples_ : list of NestedCounts
         Kept samples of all chains, over which predictions are averaged; `samples_[best_]` is the
         one shown.
@@ -399,9 +456,10 @@ class HNHDP(_Nested):
         n_iter: int = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        init: Any = None,
+        init: Any = "opposite",
         init_topics: int = 4,
-        n_chains: int = 1,
+        split_merge: int = 5,
+        n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
@@ -420,6 +478,7 @@ class HNHDP(_Nested):
         self.thin = thin
         self.init = init
         self.init_topics = init_topics
+        self.split_merge = split_merge
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -435,7 +494,7 @@ class NestedDP(_Nested):
     Parameters
     ----------
     n_clusters : int
-        Most clusters that there can be.
+        Most clusters that there can be; a fit that needs all of them warns.
     n_topics : int
         Most topics of a cluster that there can be.
     conc_local, conc_cluster : float > 0
@@ -444,7 +503,8 @@ class NestedDP(_Nested):
         Prior of `conc_cluster`; a pair is a Gamma prior, None holds it fixed.
     eta : float, 0.001 or more
         Dirichlet parameter of the topics.
-    categories, init, init_topics, n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose
+    categories, init, init_topics, split_merge, n_iter, burn_in, thin, n_chains, n_jobs,
+    random_state, verbose
         Known clusters, the start and the run of the chains, with the same meaning as in `HNHDP`.
 
     Attributes
@@ -469,9 +529,10 @@ class NestedDP(_Nested):
         n_iter: int = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        init: Any = None,
+        init: Any = "opposite",
         init_topics: int = 4,
-        n_chains: int = 1,
+        split_merge: int = 5,
+        n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
@@ -488,6 +549,7 @@ class NestedDP(_Nested):
         self.thin = thin
         self.init = init
         self.init_topics = init_topics
+        self.split_merge = split_merge
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -159,14 +159,12 @@ class Gibbs(Model):
     `mistake` puts in an error that a check must reject:
     "epsilon": eq 13 as printed, with the global tokens of all documents in every cluster's epsilon.
     "minus one": m_k - 1 for every cluster, as the equation for c_j has it.
-    "open": clusters that are closed for a sweep (`p_open` < 1) without the factor 1/p_open for
-    those that are open.
     "reverse": a flip of a word accepted without the probability of the way back.
     """
 
-    def __init__(self, *args, rng, mistake=None, p_open=1.0, **options):
+    def __init__(self, *args, rng, mistake=None, **options):
         super().__init__(*args, **options)
-        self.rng, self.mistake, self.p_open, self.pi = rng, mistake, p_open, 0.5
+        self.rng, self.mistake, self.pi = rng, mistake, 0.5
         self.c = [int(k) for k in rng.integers(self.K, size=len(self.docs))]
         self.q = [int(v == 0 and self.kind == "words") for v in range(self.V)]
         self.z = [
@@ -213,16 +211,14 @@ class Gibbs(Model):
             [self.eps[k] * self.mix[0, :, v], (1 - self.eps[k]) * self.mix[k + 1, :, v]]
         )
 
-    def cluster(self, j, closed):
+    def cluster(self, j):
         "c_j with the topics of the document's tokens summed out, then these (8)."
         self.c[j], weights = None, []
         for k in range(self.K):
             m = self.c.count(k)
             if self.mistake == "minus one":
                 m = max(m - 1, 0)
-            weight = 0.0 if k in closed else m + self.gamma / self.K
-            if self.c.count(k) == 0 and self.mistake != "open":
-                weight /= self.p_open
+            weight = m + self.gamma / self.K
             weights.append(weight * np.prod([self.topics_of(k, v).sum() for v in self.docs[j]]))
         k = self.c[j] = self.draw(weights)
         for i, v in enumerate(self.docs[j]):
@@ -285,9 +281,8 @@ class Gibbs(Model):
 
     def sweep(self):
         self.parameters()
-        closed = {k for k in range(self.K) if k not in self.c and self.rng.random() > self.p_open}
         for j in range(len(self.docs)):
-            self.cluster(j, closed)
+            self.cluster(j)
         if self.kind == "words":
             for _ in range(self.V):
                 self.flip(int(self.rng.integers(self.V)))

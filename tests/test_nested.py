@@ -17,7 +17,9 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hdp_nb import nested_moves, nested_sampler
 from hdp_nb.chain import run_chain
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.dp import resample_concentration
 from hdp_nb.evaluate import document_completion, left_to_right
@@ -28,12 +30,9 @@ from hdp_nb.nested import (
     LOCAL,
     NestedCase,
     NestedState,
-    _draw_topics,
     exact_nested,
     nested_configurations,
-    nested_data,
     nested_log_joint,
-    new_nested_workspace,
 )
 from hdp_nb.nested_models import HNHDP, NestedDP
 from hdp_nb.nested_sampler import (
@@ -41,15 +40,14 @@ from hdp_nb.nested_sampler import (
     _log_rest,
     _log_words,
     log_in_clusters,
-    make_nested,
     memberships,
     nested_predictive,
     slice_cluster_concentration,
-    sweep_nested,
     term_variance,
     topic_proportions,
 )
 from hdp_nb.priors import as_prior
+from hdp_nb.synthetic import make_nested
 
 TINY = {
     "full": Model([[0, 0, 1], [0, 2], [2, 1]], 3, 2, 2, 1.3, 0.7, 1.2, 0.4),
@@ -84,7 +82,7 @@ def sweeps(sampler, n, seed=0):
     for _ in range(n):
         for counts in (s.n, s.n_l, s.side, s.m_k, s.S):
             counts[...] = 0
-        sweep_nested(rng, state, sampler.data, s, sampler.prior)
+        nested_sampler.sweep_nested(rng, state, sampler.data, s, sampler.prior)
         yield state, s
 
 
@@ -108,14 +106,39 @@ def collect(sampler, n):
 # ---------------------------------------------------------------- exact
 
 
-@pytest.mark.parametrize("p_open", [None, 0.3])
+MOVES = {"all": {}, "documents": dict(n_near=1, split_merge=0), "clusters": dict(split_merge=3)}
+
+
+@pytest.mark.parametrize("moves", MOVES)
 @pytest.mark.parametrize("case", TINY)
-def test_exact_posterior(case, p_open):
+def test_exact_posterior(case, moves, monkeypatch):
     "Documents in one cluster, words that are global, tokens in one topic, tokens in global topics."
-    if p_open and case == "one epsilon":
-        return
-    estimates, _ = collect(make_sampler(TINY[case], p_open=p_open), 15_000)
-    assert max(largest_error(estimates, Posterior(TINY[case]).mean)) < 0.015
+    if moves == "clusters":  # without the kernel of single documents, compiled or not
+        monkeypatch.setattr(nested_sampler, "sweep_documents", lambda *arguments: 0)
+        monkeypatch.setattr(nested_sampler, "sweep_nested", nested_sampler.sweep_nested.py_func)
+    estimates, _ = collect(make_sampler(TINY[case], **MOVES[moves]), 15_000)
+    clusters, words, topics, tokens = largest_error(estimates, Posterior(TINY[case]).mean)
+    assert max(clusters, topics) < 0.015 and max(words, tokens) < 0.03  # words change slowly
+
+
+@pytest.mark.parametrize("case", ["full", "no word selection", "nested"])
+@pytest.mark.parametrize("moves", ["documents", "clusters"])
+def test_the_same_check_rejects_moves_that_are_half_a_nat_off(case, moves, monkeypatch):
+    "Half a nat for every cluster in use, in one kind of moves: gamma is e^(1/2) as large there."
+    names = {"documents": "sweep_documents", "clusters": "sweep_pairs"}
+
+    def shifted(rng, state, *others):
+        state.conc_cluster[()] *= np.exp(0.5)
+        done = getattr(nested_moves, names[moves])(rng, state, *others)
+        state.conc_cluster[()] *= np.exp(-0.5)
+        return done
+
+    for name in names.values():
+        monkeypatch.setattr(nested_sampler, name, lambda *arguments: 0)
+    monkeypatch.setattr(nested_sampler, names[moves], shifted)
+    monkeypatch.setattr(nested_sampler, "sweep_nested", nested_sampler.sweep_nested.py_func)
+    estimates, _ = collect(make_sampler(TINY[case], **MOVES[moves]), 6000)
+    assert largest_error(estimates, Posterior(TINY[case]).mean)[0] > 0.03
 
 
 def test_exact_with_gamma_free():
@@ -145,25 +168,22 @@ PAIR = Model([[0], [1]], 2, 2, 1, 1.0, 1.0, 0.5, 0.2, "nested")
 
 
 @pytest.mark.parametrize(
-    "mistake, model, options",
+    "mistake, model",
     [
-        ("epsilon", Model([[0, 0], [0, 1], [1]], 2, 2, 1, 1.3, 0.7, 1.2, 0.4, "topics"), {}),
-        ("minus one", PAIR, {}),
-        ("open", PAIR, {"p_open": 0.3}),
-        ("reverse", Model([[0, 0], [1, 1, 2]], 3, 1, 3, 1.0, 1.0, 1.0, 0.1), {}),
+        ("epsilon", Model([[0, 0], [0, 1], [1]], 2, 2, 1, 1.3, 0.7, 1.2, 0.4, "topics")),
+        ("minus one", PAIR),
+        ("reverse", Model([[0, 0], [1, 1, 2]], 3, 1, 3, 1.0, 1.0, 1.0, 0.1)),
     ],
 )
-def test_the_same_check_rejects_wrong_samplers(mistake, model, options):
-    """Equation 13 as printed, m_k - 1 in every cluster, closed clusters without their factor,
-    flips without the way back.
-    """
+def test_the_same_check_rejects_wrong_samplers(mistake, model):
+    "Equation 13 as printed, m_k - 1 in every cluster, flips without the way back."
 
     def error(mistake):
-        twin = Gibbs(**vars(model), rng=np.random.default_rng(0), mistake=mistake, **options)
+        twin = Gibbs(**vars(model), rng=np.random.default_rng(0), mistake=mistake)
         return max(largest_error(sampled(twin.sweep() for _ in range(4000)), exact))
 
     exact = Posterior(model).mean
-    assert error(None) < 0.04 < 0.06 < error(mistake)
+    assert error(None) < 0.05 < 0.06 < error(mistake)
 
 
 def test_the_exported_enumeration():
@@ -255,9 +275,7 @@ def test_geweke(right):
 
     def sweep(rng, state, x):
         claimed = prior if right else (4.0, 2.0)
-        sampler = NestedSampler(
-            Corpus(x, offsets, n_words=V), K, L, a, b, 1.0, claimed, eta, p_open=0.5
-        )
+        sampler = NestedSampler(Corpus(x, offsets, n_words=V), K, L, a, b, 1.0, claimed, eta)
         return sampler.sweep(rng, state)[0]
 
     def statistics(state, x):
@@ -327,24 +345,16 @@ def test_counts_after_every_sweep(variant):
             assert (state.c == VARIANTS[variant]["categories"]).all()
 
 
-def test_what_is_not_in_use_costs_nothing():
-    """Weights and topics are drawn for clusters in use or open, in large ones for topics in use,
-    and for words that occur.
-    """
-    sampler = NestedSampler(Corpus(corpus40.x, corpus40.offsets, n_words=300), 100, 9, p_open=0.02)
-    rng, s = np.random.default_rng(0), sampler.workspace()
-    state = sampler.init(rng)
-    state.c[:], state.z[:] = (
-        0,
-        np.where(state.z < 9, state.z % 9, 9 + state.z % 9),
-    )  # one cluster, four of its topics in use
-    s.theta[...] = -1.0
-    sweep_nested(rng, state, sampler.data, s, sampler.prior)
-    drawn = s.theta[1:] >= 0
-    assert (
-        1 <= drawn.any(axis=(1, 2)).sum() < 15 and drawn[:, :60].any() and not drawn[:, 60:].any()
-    )
-    assert s.lean[1] and drawn[0, :, :4].any() and not drawn[0, :, 4:].any()
+def test_moves_of_documents_and_clusters_find_the_clusters():
+    "Twelve clusters, from one and from many; before moves were collapsed 6 to 59 were found."
+    corpus, _ = make_nested(n_docs=300, n_words=(60, 60), n_clusters=12, random_state=3)
+    for begin in (1, 100):
+        sampler = NestedSampler(corpus, n_topics=10, eta=0.2, init=begin)
+        chain = run_chain(sampler, np.random.default_rng(0), 60)
+        assert abs(chain.trace["n_clusters"][-1] - 12) <= 1
+        assert adjusted_rand_score(corpus.groups["cluster"], chain.state.c) > 0.95
+        assert chain.trace["document_moves"].sum() > 0
+        assert chain.trace["split_merge_accepted"].sum() > 0
 
 
 def test_seeds_reproduce_and_resume_is_identical(tmp_path):
@@ -376,9 +386,10 @@ def test_the_same_without_the_compiler(tmp_path):
 import sys
 import numpy as np
 from hdp_nb.chain import run_chain
-from hdp_nb.nested_sampler import NestedSampler, make_nested
+from hdp_nb.nested_sampler import NestedSampler
+from hdp_nb.synthetic import make_nested
 corpus = make_nested(n_docs=12, doc_len=8, n_words=(6, 6), random_state=0)[0]
-state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
+state = run_chain(NestedSampler(corpus, 6, 3), np.random.default_rng(1), 3).state
 np.savez(sys.argv[1], **state._asdict())
 """
     subprocess.run(
@@ -387,7 +398,7 @@ np.savez(sys.argv[1], **state._asdict())
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
     )
     corpus = make_nested(n_docs=12, doc_len=8, n_words=(6, 6), random_state=0)[0]
-    state = run_chain(NestedSampler(corpus, 6, 3, p_open=0.5), np.random.default_rng(1), 3).state
+    state = run_chain(NestedSampler(corpus, 6, 3), np.random.default_rng(1), 3).state
     with np.load(tmp_path / "plain.npz") as plain:
         assert all(
             np.array_equal(plain[name], a)
@@ -400,20 +411,14 @@ np.savez(sys.argv[1], **state._asdict())
 
 
 def test_topics_of_tiny_eta():
-    """Gamma draws of shape 0.001 underflow; all of a topic at once in a quarter of the cases here.
-    It is one word then, any of its support, and weights add up to 1 still.
-    """
-    corpus = Corpus.from_docs([[0, 1]], n_words=3)  # word 2 never occurs
-    prior = NestedSampler(corpus, 1, 1, eta=1e-3).prior
-    work = new_nested_workspace(nested_data(corpus), 3, 1, 1, True)
-    work.S[LOCAL], work.offered[1] = 3, 1
-    q, mean, rng = np.full(3, LOCAL), np.zeros(2), np.random.default_rng(0)
-    for _ in range(4000):
-        _draw_topics(rng, 1, q, np.arange(2), work, prior)
-        theta = work.theta[1, :2, 0]
-        assert 0 <= theta.sum() <= 1 + 1e-12
-        mean += theta / 4000
-    assert abs(mean - 1 / 3).max() < 0.03
+    "A topic is one word then: two words that a document has are two topics, and nothing overflows."
+    docs = [[0] * 400 + [1] * 400, [0] * 300, [], [1]]
+    for options in ({}, {"word_selection": False}, {"global_topics": False}):
+        sampler = NestedSampler(Corpus.from_docs(docs, n_words=3), 3, 2, eta=1e-3, **options)
+        chain = run_chain(sampler, np.random.default_rng(0), 30)
+        assert np.isfinite(chain.trace["log_joint"]).all()
+    one = chain.state.z[:800] // 2
+    assert (one == one[0]).all() and len(set(chain.state.z[:800].tolist())) == 2
 
 
 def test_term_variance():
@@ -460,8 +465,8 @@ def test_where_chains_begin():
         ("conc_cluster_prior", (1,)),
         ("n_clusters", 0),
         ("n_topics", 2.5),
-        ("p_open", 0),
-        ("p_open", 1.5),
+        ("n_near", 0),
+        ("split_merge", -1),
         ("n_flips", -1),
         ("init", 0),
         ("init", [0, 1]),
@@ -635,7 +640,46 @@ def test_results(model, tmp_path):
         "global_share",
         "conc_cluster",
         "accepted",
+        "share_1",
+        "share_2",
+        "share_3",
+        "document_moves",
+        "split_merge_accepted",
     }
+
+
+def test_chains_begin_apart_and_say_whether_they_agree():
+    corpus, _ = make_nested(n_docs=150, random_state=1)
+    options = dict(n_topics=5, eta=0.2, n_iter=60, random_state=0)
+    model = HNHDP(**options).fit(corpus)
+    assert model.traces_["n_clusters"][0, 0] < model.traces_["n_clusters"][1, 0]
+    assert {"n_clusters", "share_1", "log_likelihood"} <= set(model.convergence_)
+    assert (model.traces_["n_clusters"][:, -1] == 4).all()
+    assert HNHDP(**options, n_chains=1).fit(corpus).converged_ is None
+    with pytest.warns(ConvergenceWarning, match="n_clusters = 2 clusters are in use"):
+        NestedDP(n_clusters=2, n_topics=5, n_iter=10, random_state=0).fit(corpus)
+    with pytest.raises(ValueError, match='^init must be "opposite", None'):
+        HNHDP(init="far").fit(corpus)
+
+
+def test_co_clustering_by_blocks_and_sparse():
+    model = HNHDP(**quick).fit(corpus40)
+    whole = model.co_clustering()
+    assert (model.co_clustering([3, 5]) == whole[[3, 5]]).all()
+    assert (model.co_clustering(slice(10)) == whole[:10]).all()
+    sparse = model.co_clustering(least=0.4)
+    assert sp.issparse(sparse) and (sparse.toarray() == np.where(whole >= 0.4, whole, 0)).all()
+    with pytest.raises(ValueError, match="^least"):
+        model.co_clustering(least=0)
+
+
+def test_a_document_without_tokens_has_no_cluster():
+    model = HNHDP(**quick).fit(corpus40)
+    new = Corpus.from_docs([[], [0, 1]], n_words=60)
+    assert model.predict(new)[0] == -1 <= 0 <= model.predict(new)[1]
+    sizes = np.bincount(model.labels_) + model.conc_cluster_ / 12
+    expected = sizes / (40 + model.conc_cluster_)
+    assert np.allclose(model.cluster_proba(new)[0, :-1], expected)
 
 
 def test_scores():
@@ -682,7 +726,7 @@ class WholeHNHDP(Whole, HNHDP):
     pass
 
 
-@parametrize_with_checks([WholeHNHDP(n_clusters=4, n_topics=2, n_iter=2, thin=1)])
+@parametrize_with_checks([WholeHNHDP(n_clusters=4, n_topics=2, n_iter=2, thin=1, n_chains=1)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
