@@ -871,6 +871,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler._log_beta_ratio': ( 'nested_sampler.html#_log_beta_ratio',
                                                                                   'hdp_nb/nested_sampler.py'),
+                                       'hdp_nb.nested_sampler._log_mixture': ( 'nested_sampler.html#_log_mixture',
+                                                                               'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler._log_rest': ('nested_sampler.html#_log_rest', 'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler._log_slice': ('nested_sampler.html#_log_slice', 'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler._log_words': ('nested_sampler.html#_log_words', 'hdp_nb/nested_sampler.py'),

@@ -279,10 +279,12 @@ def judge(traces: Mapping[str, Any]) -> Convergence:
     -------
     Convergence
         One row for each quantity of `JUDGED` that is there; without `log_mixture` also
-        `log_likelihood`. Beside numbers of topics above a share that of all topics is not judged.
+        `log_likelihood`. Beside numbers of topics above a share, or of clusters, that of all
+        topics is not judged.
     """
     table, fit = Convergence(), () if "log_mixture" in traces else ("log_likelihood",)
-    told = "n_topics" if any(name.startswith("topics_above") for name in traces) else ""
+    unjudged = "n_clusters" in traces or any(name.startswith("topics_above") for name in traces)
+    told = "n_topics" if unjudged else ""
     for name in (*JUDGED, *fit):
         if name not in traces:
             continue

@@ -426,7 +426,9 @@ class HNHDP(_Nested):
         Expected share of a document's tokens in each topic.
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_clusters, log_joint,
-        log_likelihood, n_topics, n_global_topics, n_global_words, global_share, conc_cluster,
+        log_likelihood, log_mixture (log probability of the words with the topics of the tokens
+        summed out, by which states can be compared), n_topics, n_global_topics, n_global_words,
+        global_share, conc_cluster,
         accepted (words that changed sides), share_1, share_2, share_3 (of the documents, in the
         largest clusters), document_moves (documents that changed clusters by themselves) and
         split_merge_accepted. Of the chain with the highest log joint, and of all.

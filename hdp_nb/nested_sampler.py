@@ -187,6 +187,33 @@ def _log_rest(work, prior, gamma):
         total -= log_rising(conc, n_l[s].sum())
     return total
 
+# %% ../nbs/35_nested_sampler.ipynb #5a328776
+@njit(nogil=True)
+def _log_mixture(state, data, work, prior):
+    "Log probability of the words given clusters, under the mean distribution of each cluster."
+    n, n_l, side, S, L = work.n, work.n_l, work.side, work.S, work.n_l.shape[1]
+    a, b, eta, total, p = prior.conc_global, prior.conc_local, prior.eta, 0.0, np.empty(2)
+    everywhere = side.sum(axis=0)
+    for j in range(state.c.shape[0]):
+        k = state.c[j]
+        h, g = side[k] if not prior.shared else everywhere
+        eps = 0.0 if prior.kind == LOCAL else (a + g) / (a + b + g + h)
+        for r in range(data.indptr[j], data.indptr[j + 1]):
+            v = data.indices[r]
+            for s in range(2):  # local, global
+                p[s] = 0.0
+                if state.q[v] != s and state.q[v] != BOTH:
+                    continue
+                m, conc, size = (0, a, S[GLOBAL]) if s == GLOBAL else (k + 1, b, S[LOCAL])
+                for l in range(L):
+                    if n_l[m, l] > 0:
+                        weight = (n_l[m, l] + conc / L) / (work.n_s[m] + conc)
+                        p[s] += weight * (n[m, v, l] + eta) / (n_l[m, l] + size * eta)
+                    else:
+                        p[s] += conc / L / (work.n_s[m] + conc) / size
+            total += data.counts[r] * math.log((1.0 - eps) * p[0] + eps * p[1])
+    return total
+
 # %% ../nbs/35_nested_sampler.ipynb #424e84fe
 def term_variance(X: csr_array) -> np.ndarray:
     """Rank words by how much their counts vary over documents (Dhillon et al. 2004).
@@ -489,11 +516,13 @@ class NestedSampler:
         s = self.workspace()
         moved, split_merge = sweep_nested(rng, state, self.data, s, self.prior)
         words = _log_words(self.data.words, s, self.prior.eta)
+        s.n_s[:] = s.n_l.sum(axis=1)
         rest = _log_rest(s, self.prior, float(state.conc_cluster))
         return state, {
             "n_clusters": np.count_nonzero(s.m_k),
             "log_joint": words + rest,
             "log_likelihood": words,
+            "log_mixture": _log_mixture(state, self.data, s, self.prior),
             "n_topics": np.count_nonzero(s.n_l),
             "n_global_topics": np.count_nonzero(s.n_l[0]),
             "n_global_words": int((state.q == GLOBAL).sum()),

@@ -223,6 +223,21 @@ def test_concentration():
 
 
 @pytest.mark.parametrize("case", TINY)
+def test_log_mixture(case):
+    "Words under the clusters' mean distributions, as predictions have them."
+    model = TINY[case]
+    sampler, rng = make_sampler(model), np.random.default_rng(0)
+    state = sampler.init(rng)
+    for _ in range(4):
+        state, info = sampler.sweep(rng, state)
+    counts = sampler.snapshot(state)
+    predictive = nested_predictive(counts, model.K, model.L, model.alpha, model.beta, model.eta)
+    own = np.repeat(counts.c, sampler.corpus.doc_lengths)
+    if not model.shared:  # predictions are for clusters with an epsilon of their own
+        assert np.isclose(info["log_mixture"], predictive.log_p[sampler.corpus.x, own].sum())
+
+
+@pytest.mark.parametrize("case", TINY)
 def test_log_joint(case):
     model = TINY[case]
     sampler = make_sampler(model)
@@ -640,6 +655,7 @@ def test_results(model, tmp_path):
         "global_share",
         "conc_cluster",
         "accepted",
+        "log_mixture",
         "share_1",
         "share_2",
         "share_3",
@@ -653,7 +669,7 @@ def test_chains_begin_apart_and_say_whether_they_agree():
     options = dict(n_topics=5, eta=0.2, n_iter=60, random_state=0)
     model = HNHDP(**options).fit(corpus)
     assert model.traces_["n_clusters"][0, 0] < model.traces_["n_clusters"][1, 0]
-    assert {"n_clusters", "share_1", "log_likelihood"} <= set(model.convergence_)
+    assert {"n_clusters", "share_1", "log_mixture"} <= set(model.convergence_)
     assert (model.traces_["n_clusters"][:, -1] == 4).all()
     assert HNHDP(**options, n_chains=1).fit(corpus).converged_ is None
     with pytest.warns(ConvergenceWarning, match="n_clusters = 2 clusters are in use"):
