@@ -5,7 +5,7 @@ clusters, on chapters of the Bible and on NIPS papers.
                                   [--starts 1 3 sqrt 100] [--seeds 5] [--sweeps 110]
 
 Chains of the nested models from one cluster, three, the square root of the number of documents, and
-one hundred. Of a chain, over its last thirty sweeps: clusters in use, the log joint (N1) and the log
+one hundred. Of a chain, over its last thirty sweeps: clusters in use, log joint (N1) and log
 probability of the words given clusters, per token, documents that changed clusters per sweep, and
 splits and merges accepted; adjusted Rand index and normalised mutual information against the known
 groups, the perplexity of test documents (Ma et al. 2014), and CPU seconds. `nips` is read from the
