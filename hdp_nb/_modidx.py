@@ -1152,6 +1152,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
             'hdp_nb.sequence_models': { 'hdp_nb.sequence_models.HDPHMM': ('sequence_models.html#hdphmm', 'hdp_nb/sequence_models.py'),
                                         'hdp_nb.sequence_models.HDPHMM.__init__': ( 'sequence_models.html#hdphmm.__init__',
                                                                                     'hdp_nb/sequence_models.py'),
+                                        'hdp_nb.sequence_models.HDPHMM._gamma_new': ( 'sequence_models.html#hdphmm._gamma_new',
+                                                                                      'hdp_nb/sequence_models.py'),
                                         'hdp_nb.sequence_models.HDPHMM._hyper': ( 'sequence_models.html#hdphmm._hyper',
                                                                                   'hdp_nb/sequence_models.py'),
                                         'hdp_nb.sequence_models.HDPHMM._parts': ( 'sequence_models.html#hdphmm._parts',

@@ -49,7 +49,8 @@ def sampled_rows(
         Rows sum to 1.
     """
     sticks = np.empty(n_new)
-    sticks[-1] += sample_sticks(rng, float(sample.gamma), sticks)  # the last takes what is left
+    rest = sample_sticks(rng, float(sample.gamma), sticks)
+    sticks[-1] += rest  # the last takes what is left
     beta, K = np.concatenate([sample.beta[:-1], sample.beta[-1] * sticks]), len(sample.n_k)
     a = np.tile(np.maximum(sample.alpha * beta, 1e-290), (K + n_new + 1, 1))
     a[:K, :K] += sample.n_ab[:K]
@@ -247,7 +248,7 @@ def _break_stick(rng, gamma, p, r):
 
 @njit(nogil=True)
 def _count_copies(rng, p):
-    "How many copies of each particle to make: systematic resampling, as many on average as it weighs."
+    "How many copies of each particle to make, on average as many as it weighs (systematic)."
     R, passed, made, u = p.z.shape[0], 0.0, 0, rng.random()
     for r in range(R):
         passed += p.weight[r]
