@@ -248,15 +248,95 @@ def _break_stick(rng, gamma, p, r):
 
 @njit(nogil=True)
 def _count_copies(rng, p):
-    "How many copies of each particle to make, on average as many as it weighs (systematic)."
-    R, passed, made, u = p.z.shape[0], 0.0, 0, rng.random()
+    """How many copies of each particle to make, on average as many as it weighs (systematic).
+
+    Returns whether to make them: if the effective number of particles is below half of them.
+    """
+    R, squares, passed, made = p.z.shape[0], 0.0, 0.0, 0
+    for r in range(R):
+        squares += p.weight[r] ** 2
+    if squares <= 2 * R:  # the effective number is R * R / squares, as the mean weight is 1
+        return False
+    u = rng.random()
     for r in range(R):
         passed += p.weight[r]
-        p.copies[r] = 0
+        p.weight[r], p.copies[r] = 1.0, 0
         while made < R and (made + u < passed or r == R - 1):
             p.copies[r] += 1
             made += 1
-    p.weight[:] = 1.0
+    return True
+
+
+@njit(nogil=True)
+def _begin_walks(rows, p):
+    "A new sequence: all particles know what the sample knows."
+    K = rows.n_ab.shape[1]
+    for r in range(p.z.shape[0]):
+        p.n_states[r], p.n_visited[r], p.gamma_new[r] = K, 0, rows.gamma_new
+        p.weight[r] = p.ahead_z[r] = 1.0
+        for k in range(p.visit.shape[1]):
+            p.visit[r, k] = -1
+        for k in range(K + 1):
+            p.base[r, k] = rows.base[k]
+    p.high[()], p.so_far[()] = 0, 0.0
+
+
+@njit(nogil=True)
+def _weigh_moves(rows, p, psi, first, seen):
+    "Weights of the next states, (H15), and of the particles; p.so_far grows by their mean's log."
+    K, R, mean = rows.n_ab.shape[1], p.z.shape[0], 0.0
+    f = p.f
+    for r in range(R):
+        n, w, base, total, w_sum = p.n_states[r], p.w[r], p.base[r], 0.0, 0.0
+        row = p.n_ab[r, 0 if first else p.visit[r, p.z[r]]]
+        if first:
+            for k in range(K + 1):
+                w[k] = rows.start[k] * psi[k]
+                total += rows.start[k]
+        else:
+            total = p.total[r, p.visit[r, p.z[r]]]
+            for k in range(n + 1):
+                w[k] = (base[k] + row[k]) * psi[min(k, K)]
+        if seen:
+            for k in range(n + 1):
+                w[k] *= f[min(k, K)]
+            for j in range(p.n_visited[r]):
+                k = p.state[r, j]
+                w[k] = (base[k] + row[k]) * psi[min(k, K)] * f[K + 1 + j * R + r]
+        for k in range(n + 1):
+            w_sum += w[k]
+        p.w_sum[r] = w_sum
+        p.weight[r] *= w_sum / (total * p.ahead_z[r])
+        mean += p.weight[r] / R
+    for r in range(R):
+        p.weight[r] /= mean
+    p.so_far[()] += math.log(mean)
+
+
+@njit(nogil=True)
+def _overwrite(p, r, s):
+    "Particle r, whatever it was, becomes what s is, but for the emissions."
+    S = p.visit.shape[1]
+    p.z[r], p.n_states[r], p.n_visited[r] = p.z[s], p.n_states[s], p.n_visited[s]
+    p.gamma_new[r], p.w_sum[r] = p.gamma_new[s], p.w_sum[s]
+    for j in range(p.n_visited[s]):
+        p.total[r, j], p.state[r, j] = p.total[s, j], p.state[s, j]
+        for k in range(S):
+            p.n_ab[r, j, k] = p.n_ab[s, j, k]
+    for k in range(S):
+        p.visit[r, k], p.base[r, k], p.w[r, k] = p.visit[s, k], p.base[s, k], p.w[s, k]
+
+
+@njit(nogil=True)
+def _visit(rows, p, r, k):
+    "The first visit of particle r to state k: a row of its own."
+    K, j, c = rows.n_ab.shape[1], p.n_visited[r], min(k, rows.n_ab.shape[1])
+    p.visit[r, k], p.state[r, j], p.total[r, j] = j, k, rows.total[c]
+    p.n_visited[r] += 1
+    for b in range(p.visit.shape[1]):
+        p.n_ab[r, j, b] = rows.n_ab[c, b] if b < K else 0.0
+    if k >= K:
+        p.n_ab[r, j, k] = rows.kappa
 
 # %% ../nbs/47_hmm_scores.ipynb #43b0e4c9
 @cache
@@ -274,110 +354,56 @@ def make_urn_walk(emission: Emission) -> Callable:
     weigh, add, copy = emission.weigh, emission.add, emission.copy
 
     @njit(nogil=True)
-    def overwrite(stats, p, r, s, K):
-        "Particle r, whatever it was, becomes what s is."
-        R, n = p.z.shape[0], p.n_visited[s]
-        for j in range(n):
-            copy(stats, K + 1 + j * R + s, K + 1 + j * R + r)
-            p.n_ab[r, j] = p.n_ab[s, j]
-        p.total[r, :n], p.state[r, :n] = p.total[s, :n], p.state[s, :n]
-        p.visit[r], p.base[r], p.w[r] = p.visit[s], p.base[s], p.w[s]
-        p.z[r], p.n_states[r], p.n_visited[r] = p.z[s], p.n_states[s], n
-        p.gamma_new[r], p.w_sum[r] = p.gamma_new[s], p.w_sum[s]
-
-    @njit(nogil=True)
-    def move(stats, rows, p, r, k, first):
-        "Count the move of particle r to state k; returns the slot of that."
-        R, K = p.z.shape[0], rows.n_ab.shape[1]
-        if p.visit[r, k] < 0:
-            j, c = p.n_visited[r], min(k, K)
-            p.visit[r, k], p.state[r, j] = j, k
-            p.n_visited[r] += 1
-            if j == p.high[()]:  # nothing of earlier sequences must be left in the slots
-                for s in range(R):
-                    copy(stats, K, K + 1 + j * R + s)
-                p.high[()] += 1
-            copy(stats, c, K + 1 + j * R + r)
-            p.n_ab[r, j], p.total[r, j] = 0.0, rows.total[c]
-            for b in range(K):
-                p.n_ab[r, j, b] = rows.n_ab[c, b]
-            if k >= K:
-                p.n_ab[r, j, k] = rows.kappa
-        if not first:
-            i = p.visit[r, p.z[r]]
-            p.n_ab[r, i, k] += 1.0
-            p.total[r, i] += 1.0
-        p.z[r] = k
-        return K + 1 + p.visit[r, k] * R + r
-
-    @njit(nogil=True)
     def walk(rng, prior, stats, rows, p, sequences, ahead, out):
         data, marks, K, R = sequences.data, sequences.marks, rows.n_ab.shape[1], p.z.shape[0]
-        g = np.ones(K + 1)
+        slots = K + 1  # from here on those of the particles
         for t in range(out.shape[0] - ahead.shape[0], out.shape[0]):
             psi = ahead[t - out.shape[0]]
             first, seen = marks[t] & FIRST_STEP != 0, marks[t] & MISSING_STEP == 0
             if first:
-                p.n_states[:], p.n_visited[:], p.visit[:] = K, 0, -1
-                p.gamma_new[:], p.weight[:], p.ahead_z[:] = rows.gamma_new, 1.0, 1.0
-                p.high[()], p.so_far[()] = 0, 0.0
-                for r in range(R):
-                    p.base[r, : K + 1] = rows.base
+                _begin_walks(rows, p)
             for r in range(R):
                 if p.n_states[r] + 1 >= p.visit.shape[1] or p.n_visited[r] >= p.state.shape[1]:
                     return t
             if seen:
-                p.so_far[()] += weigh(prior, stats, data, t, K + 1 + p.high[()] * R, p.f)
-            for k in range(K + 1):
-                g[k] = psi[k] * (p.f[k] if seen else 1.0)
-            mean = 0.0
-            for r in range(R):
-                n, w, base, total, w_sum = p.n_states[r], p.w[r], p.base[r], 0.0, 0.0
-                if first:
-                    for k in range(K + 1):
-                        w[k] = rows.start[k] * g[k]
-                        total += rows.start[k]
-                else:
-                    i = p.visit[r, p.z[r]]
-                    row, total = p.n_ab[r, i], p.total[r, i]
-                    for k in range(K):
-                        w[k] = (base[k] + row[k]) * g[k]
-                    for k in range(K, n + 1):
-                        w[k] = (base[k] + row[k]) * g[K]
-                    for j in range(p.n_visited[r] if seen else 0):
-                        k = p.state[r, j]
-                        w[k] = (base[k] + row[k]) * p.f[K + 1 + j * R + r] * psi[min(k, K)]
-                for k in range(n + 1):
-                    w_sum += w[k]
-                p.w_sum[r] = w_sum
-                p.weight[r] *= w_sum / (total * p.ahead_z[r])
-                mean += p.weight[r] / R
-            p.so_far[()] += math.log(mean)
+                p.so_far[()] += weigh(prior, stats, data, t, slots + p.high[()] * R, p.f)
+            _weigh_moves(rows, p, psi, first, seen)
             out[t] = p.so_far[()]
             if marks[t] & LAST_STEP:
                 continue
-            squares = 0.0
-            for r in range(R):
-                p.weight[r] /= mean
-                squares += p.weight[r] ** 2
-            if 2 * R < squares:  # the effective number of particles is R * R / squares
-                _count_copies(rng, p)
+            if _count_copies(rng, p):
                 free = 0
                 for r in range(R):
                     while p.copies[r] > 1:
                         while p.copies[free] > 0:
                             free += 1
-                        overwrite(stats, p, free, r, K)
+                        _overwrite(p, free, r)
+                        for j in range(p.n_visited[r]):
+                            copy(stats, slots + j * R + r, slots + j * R + free)
                         p.copies[free] = 1
                         p.copies[r] -= 1
             for r in range(R):
-                k = draw_index(rng, p.w[r], p.n_states[r] + 1, p.w_sum[r])
+                k, a = draw_index(rng, p.w[r], p.n_states[r] + 1, p.w_sum[r]), p.z[r]
                 if k == p.n_states[r]:
                     _break_stick(rng, rows.gamma, p, r)
-                slot = move(stats, rows, p, r, k, first)
+                new = p.visit[r, k] < 0
+                if new:
+                    _visit(rows, p, r, k)
+                j = p.visit[r, k]
+                slot = slots + j * R + r
+                if j == p.high[()]:  # nothing of earlier sequences must be left in the slots
+                    for s in range(R):
+                        copy(stats, K, slots + j * R + s)
+                    p.high[()] += 1
+                if new:
+                    copy(stats, min(k, K), slot)
+                if not first:
+                    i = p.visit[r, a]
+                    p.n_ab[r, i, k] += 1.0
+                    p.total[r, i] += 1.0
                 if seen:
                     add(stats, slot, data, t)
-                p.ahead_z[r] = psi[min(k, K)]
+                p.z[r], p.ahead_z[r] = k, psi[min(k, K)]
         return out.shape[0]
 
     return walk

@@ -73,7 +73,7 @@ def test_urns_know_no_state_twice():
 
 
 @pytest.mark.parametrize("gamma_new", [np.inf, 0.5], ids=["no groups", "in a group"])
-@pytest.mark.parametrize("new", [[1, 3, None, 3, 3], [3, 3, 0, 3], [0, 0, 0, 0]])
+@pytest.mark.parametrize("new", [[1, None, 3, 3], [3, 3, 0, 3], [0, 0, 0, 0]])
 def test_estimates_are_unbiased(new, gamma_new):
     "With and without copies, looking ahead, and stretches; controls are plug-in and wrong sticks."
     sample = of_symbols()
@@ -167,15 +167,15 @@ FIXED = dict(alpha_prior=None, gamma_prior=None, n_symbols=2, init=2, random_sta
 
 def test_score_is_the_enumerated_predictive():
     "Two sequences, one with a missing step, a sticky model; the control is the plug-in."
-    train, new = [[0, None, 1], [0]], np.array(list(product(range(2), repeat=3)))
-    ours = HDPHMM(eta=0.2, kappa=1.5, n_iter=8000, thin=2, burn_in=200, **FIXED).fit(
+    train, new = [[0, None, 1], [0]], np.array(list(product(range(2), repeat=2)))
+    ours = HDPHMM(eta=0.2, kappa=1.5, n_iter=6000, thin=1, burn_in=200, **FIXED).fit(
         [0, -1, 1, 0], [3, 1]
     )
     evidence = lambda x: Posterior(x, 2, 0.2, 1.0, 1.0, 1.5).evidence
     exact = np.array([evidence([*train, x.tolist()]) for x in new]) / evidence(train)
     assert exact.sum() == pytest.approx(1)
     error = {
-        method: abs(np.exp(ours.score_samples(new.ravel(), [3] * 8, method=method)) / exact - 1)
+        method: abs(np.exp(ours.score_samples(new.ravel(), [2] * 4, method=method)) / exact - 1)
         for method in ("predictive", "plug-in")
     }
     assert error["predictive"].max() < 0.05 < 0.2 < error["plug-in"].max()
