@@ -318,10 +318,8 @@ class HDPHMM(SampledModel):
         "How closely groups share the weight of states not in use as their parent does, by sample."
         trace, chain = self.traces_["gamma_group"], self.sample_chain_
         place = np.arange(len(chain)) - np.searchsorted(chain, chain)
-        last = (
-            np.count_nonzero(~np.isnan(trace), axis=1) - 1
-        )  # a chain that was stopped ends in NaN
-        sweep = np.minimum(self.burn_in_ + self.thin * place, last[chain])
+        done = np.count_nonzero(~np.isnan(trace), axis=1)  # a chain that was stopped ends in NaN
+        sweep = np.minimum(self.burn_in_ + self.thin * place, done[chain] - 1)
         return trace[chain, sweep] * np.array([sample.beta[0, -1] for sample in self.samples_])
 
     def score_samples(
