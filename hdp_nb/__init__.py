@@ -60,6 +60,7 @@ _MODULES = (
     "hmm_groups",
     "hmm_predict",
     "hmm_sampler",
+    "hmm_scores",
     "lda",
     "likelihood",
     "mixtures",

@@ -13,7 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from numba import literal_unroll, njit
 
 from .checks import check_int
 from .families import find_likelihood
@@ -47,6 +47,8 @@ class Emission:
         Put the observation of step t into state k; take it out again.
     move : jitted (stats, src, dst)
         State dst, which is empty, becomes what src was; src becomes empty.
+    copy : jitted (stats, src, dst)
+        State dst, whatever it was, becomes what src is, which stays as it is.
     clear : jitted (stats)
         Empty all states.
     weigh : jitted (prior, stats, data, t, size, f) -> float
@@ -85,6 +87,7 @@ class Emission:
     add: Callable
     remove: Callable
     move: Callable
+    copy: Callable
     clear: Callable
     weigh: Callable
     log_marginal: Callable
@@ -231,6 +234,13 @@ def _move_symbols(stats, src, dst):
 
 
 @njit(nogil=True)
+def _copy_symbols(stats, src, dst):
+    for v in range(stats.n_vk.shape[0]):
+        stats.n_vk[v, dst] = stats.n_vk[v, src]
+    stats.n_k[dst], stats.inv[dst] = stats.n_k[src], stats.inv[src]
+
+
+@njit(nogil=True)
 def _clear_symbols(stats):
     stats.n_vk[:], stats.n_k[:], stats.inv[:] = 0, 0, 1.0 / (stats.n_vk.shape[0] * stats.eta[()])
 
@@ -281,6 +291,7 @@ symbols = Emission(
     add=_add_symbol,
     remove=_remove_symbol,
     move=_move_symbols,
+    copy=_copy_symbols,
     clear=_clear_symbols,
     weigh=_weigh_symbol,
     log_marginal=_symbol_marginal,
@@ -297,6 +308,12 @@ symbols = Emission(
 )
 
 # %% ../nbs/40_emissions.ipynb #0f2cbf16
+@njit(nogil=True)
+def _copy_slot(stats, src, dst):
+    for a in literal_unroll(stats):
+        a[dst] = a[src]
+
+
 @cache
 def make_emission(fam: Likelihood) -> Emission:
     """Make the emission of a hidden Markov model from a likelihood.
@@ -371,6 +388,7 @@ def make_emission(fam: Likelihood) -> Emission:
         add=fam.add,
         remove=fam.remove,
         move=fam.move,
+        copy=_copy_slot,
         clear=clear,
         weigh=weigh,
         log_marginal=fam.log_marginal,

@@ -17,7 +17,7 @@ from .families import find_likelihood
 from .hmm_groups import GroupedHMMSampler, in_group
 from hdp_nb.hmm_predict import (
     decode,
-    log_predictive,
+    log_plug_in,
     mean_emissions,
     mean_transitions,
     sample_sequence,
@@ -29,6 +29,7 @@ from hdp_nb.hmm_sampler import (
     check_sequences,
     take_sequences,
 )
+from .hmm_scores import log_sequence_predictive
 from .mixtures import hyperparameters
 from .model import SampledModel
 
@@ -313,11 +314,25 @@ class HDPHMM(SampledModel):
             parts.append((which, steps, part, [in_group(sample, g) for sample in self.samples_]))
         return emission, prior, len(sequences.marks), parts
 
-    def score_samples(self, X, lengths=None, groups=None):
+    def _gamma_new(self):
+        "How closely groups share the weight of states not in use as their parent does, by sample."
+        trace, chain = self.traces_["gamma_group"], self.sample_chain_
+        place = np.arange(len(chain)) - np.searchsorted(chain, chain)
+        done = np.count_nonzero(~np.isnan(trace), axis=1)  # a chain that was stopped ends in NaN
+        sweep = np.minimum(self.burn_in_ + self.thin * place, done[chain] - 1)
+        return trace[chain, sweep] * np.array([sample.beta[0, -1] for sample in self.samples_])
+
+    def score_samples(
+        self, X, lengths=None, groups=None, method="predictive", n_particles=10, random_state=0
+    ):
         """Log probability (density) of every sequence, averaged over the kept samples.
 
-        Within each sample the rows of transitions and the emissions are replaced by their means,
-        so this approximates the log posterior predictive (see `hdp_nb.hmm_predict`).
+        By default the log posterior predictive, in which the rows of transitions and the emissions
+        are unknown and are learned along a sequence (see `hdp_nb.hmm_scores`). It is estimated, by
+        walks that look ahead: the same call on the same fit gives the same number, and the
+        probability, not its logarithm, is unbiased given the samples. Other values of
+        `random_state` show how noisy the logarithm is; the noise grows with what there is to learn
+        in a sequence, and makes it too low rather than too high. More particles make it smaller.
 
         Parameters
         ----------
@@ -325,6 +340,14 @@ class HDPHMM(SampledModel):
             New sequences; see `fit`.
         groups : labels among those of the fit, if that had groups
             One per sequence, or a group column of the Corpus.
+        method : "predictive" or "plug-in"
+            "plug-in" replaces rows and emissions by their posterior means in each sample. Nothing
+            is drawn. It scores runs of a symbol, and whatever else has to be learned from the
+            sequence, too low, and what resembles the data of the fit too high.
+        n_particles : int
+            Walks along every sequence for each kept sample. With K states and R particles a step
+            takes about K * K operations for the plug-in, K * K and some R * K for the predictive.
+        random_state : None, int or numpy.random.Generator
 
         Returns
         -------
@@ -335,23 +358,35 @@ class HDPHMM(SampledModel):
         ValueError
             Bad data or a bad argument, named in the message.
         """
+        if method not in ("predictive", "plug-in"):
+            raise ValueError(f"method must be 'predictive' or 'plug-in', got {method!r}")
+        n_particles, rng = check_int("n_particles", n_particles, 1), as_rng(random_state)
         emission, prior, _, parts = self._parts(X, lengths, groups)
+        gamma_new = None if groups is None else self._gamma_new()
         out = np.empty(sum(len(part.offsets) - 1 for _, _, part, _ in parts))
         for which, _, part, samples in parts:
-            out[which] = log_predictive(emission, prior, samples, part)
+            if method == "plug-in":
+                out[which] = log_plug_in(emission, prior, samples, part)
+            else:
+                out[which] = log_sequence_predictive(
+                    rng, emission, prior, samples, part, n_particles, gamma_new
+                )
         return out
 
-    def score(self, X, lengths=None, groups=None):
+    def score(
+        self, X, lengths=None, groups=None, method="predictive", n_particles=10, random_state=0
+    ):
         """Log probability of all sequences, the sum of `score_samples`, as in hmmlearn.
 
-        Divide by the number of steps to compare data of different sizes. The parameters are those
-        of `score_samples`.
+        Every sequence is predicted from the fit alone. Divide by the number of steps to compare
+        data of different sizes. The parameters are those of `score_samples`.
 
         Returns
         -------
         float
         """
-        return float(self.score_samples(X, lengths, groups).sum())
+        scores = self.score_samples(X, lengths, groups, method, n_particles, random_state)
+        return float(scores.sum())
 
     def predict(self, X, lengths=None, method="viterbi", groups=None):
         """States of new sequences, numbered as in `transmat_`.

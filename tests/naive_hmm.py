@@ -67,7 +67,8 @@ def log_gamma_density(v, shape, rate):
 class Posterior:
     """Exact posterior of tiny sequences under the HDP-HMM.
 
-    `n_states[k]`: P(K = k); `same[s, t]`: probability that steps s and t share a state.
+    `n_states[k]`: P(K = k); `same[s, t]`: probability that steps s and t share a state;
+    `evidence`: p(x).
     Sticky where kappa > 0: row j has concentration alpha + kappa, of which kappa belongs to j
     itself; the start has no such row.
     `emission(indices)` is the log marginal of the steps in one state; by default symbols with a
@@ -82,6 +83,7 @@ class Posterior:
         )
         self.emission, self.z = emission, list(partitions(len(self.x)))
         p = np.array([self.prior(z, alpha, gamma, kappa) for z in self.z]) * self.words(eta)
+        self.evidence = p.sum()
         self._summarise(p / p.sum())
 
     def prior(self, z, alpha, gamma, kappa):
@@ -319,3 +321,47 @@ class GroupedPosterior(Posterior):
             )
 
         return go(0, Counter(), Counter(), Counter())
+
+
+def urn_paths(new, n_ab, start, base, beta_u, alpha, gamma, kappa, predictive, gamma_new=None):
+    """p(new | counts of a sample) by the sum over all paths, rows and new states integrated out.
+
+    n_ab[a][k] and start[k] are the sample's transitions, base[k] = alpha beta_k, predictive(k,
+    earlier, v) the probability of v in state k after `earlier` in the same sequence; states from
+    K on are new. gamma_new is the concentration of a group's new states around its parent's.
+    """
+    K = len(base)
+
+    def go(t, a, moves, seen, group, parent):
+        if t == len(new):
+            return 1.0
+        row = start if a is None else n_ab[a] if a < K else [0] * K
+        own = Counter({k: c for (b, k), c in moves.items() if b == a})
+        conc, total = sum(row) + sum(own.values()) + alpha + kappa * (a is not None), 0.0
+
+        def then(k, weight, group, parent):
+            if not weight:
+                return 0.0
+            before = seen.get(k, ())
+            fit, after = 1.0, seen
+            if new[t] is not None:
+                fit, after = predictive(k, before, new[t]), {**seen, k: (*before, new[t])}
+            after = after if k in after else {**after, k: ()}
+            moved = moves if a is None else moves + Counter([(a, k)])
+            return weight / conc * fit * go(t + 1, k, moved, after, group, parent)
+
+        unseen = [k for k in seen if k >= K]
+        for k in [*range(K), *unseen]:
+            here = base[k] + row[k] if k < K else 0.0
+            total += then(k, here + own[k] + kappa * (a == k), group, parent)
+        for k in [*unseen, K + len(unseen)]:
+            named, up = group + Counter([k]), 1.0
+            if gamma_new is not None:
+                up = gamma_new / (sum(group.values()) + gamma_new)
+                table = group[k] / (sum(group.values()) + gamma_new)
+                total += then(k, alpha * beta_u * table, named, parent)
+            dish = (parent[k] or gamma) / (sum(parent.values()) + gamma)
+            total += then(k, alpha * beta_u * up * dish, named, parent + Counter([k]))
+        return total
+
+    return go(0, None, Counter(), {}, Counter(), Counter())

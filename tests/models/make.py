@@ -116,9 +116,14 @@ def questions(model):
             ({"groups": ["a", "b"]}, {"group": "b"}) if model.groups_ is not None else ({}, {})
         )
         return [
-            (method, [X, [8, 4]], group)
-            for method in ("score", "score_samples", "predict", "predict_proba")
-        ] + [("predict", [X, [8, 4], "posterior"], group), ("sample", [9, 0], one)]
+            *(
+                (method, [X, [8, 4]], group | {"method": "plug-in"})  # the other is drawn
+                for method in ("score", "score_samples")
+            ),
+            *((method, [X, [8, 4]], group) for method in ("predict", "predict_proba")),
+            ("predict", [X, [8, 4], "posterior"], group),
+            ("sample", [9, 0], one),
+        ]
     X = rng.poisson(0.8, (4, 18)).tolist()
     if name in ("HNHDP", "NestedDP"):
         return [
