@@ -88,7 +88,7 @@ def plan_fit(
     several = split_merge and n_passes > 1 and n_docs >= 2 * FEWEST
     panel = min(max(n_docs // 10, FEWEST // 2), PANEL) if several else 0
     order = rng.permutation(n_docs)
-    size = max(min(batch_size, n_docs * n_passes // LEAST_STEPS), FEWEST)
+    size = max(min(batch_size, (n_docs - panel) * n_passes // LEAST_STEPS), FEWEST)
     return FitPlan(order[panel:], np.sort(order[:panel]), -(-(n_docs - panel) // size))
 
 
