@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -314,6 +315,8 @@ class VariationalHDP(_VariationalTopics):
         return self
 
 # %% ../nbs/67_variational_models.ipynb #25e531ae
+# The traces that models of this process append to: no part of a model, which may be saved.
+_ROWS: WeakKeyDictionary[Any, Rows] = WeakKeyDictionary()
 ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", *ONLINE_MOVES)
 
 
@@ -550,7 +553,7 @@ class OnlineHDP(_VariationalTopics):
 
     def _resume(self) -> tuple[np.random.Generator, OnlineState, Rows]:
         "Generator, state without the documents that wait, and trace, to go on from."
-        waiting, trace = getattr(self, "waiting_", {}), getattr(self, "_rows", None)
+        waiting, trace = getattr(self, "waiting_", {}), _ROWS.get(self)
         if trace is None or trace.n != len(self.trace_["n_topics"]):  # loaded, or a copy
             trace = Rows(ONLINE_TRACE, self.trace_)
         fields = {name: waiting.get(f"before_{name}", self.state_[name]) for name in self.state_}
@@ -587,8 +590,8 @@ class OnlineHDP(_VariationalTopics):
 
     def _end(self, rng: np.random.Generator, state: OnlineState, trace: Any) -> "OnlineHDP":
         "Lay out the results after a minibatch; the trace is Rows, or arrays by name."
-        self._rows = trace if isinstance(trace, Rows) else Rows(ONLINE_TRACE, trace)
-        self.state_, self.trace_, self.waiting_ = state._asdict(), self._rows.columns(), {}
+        trace = _ROWS[self] = trace if isinstance(trace, Rows) else Rows(ONLINE_TRACE, trace)
+        self.state_, self.trace_, self.waiting_ = state._asdict(), trace.columns(), {}
         self.rng_ = json.dumps(rng_to_dict(rng), default=np.ndarray.tolist)
         self._show()
         return self
