@@ -47,6 +47,7 @@ from hdp_nb.shards import (
     write_job,
     write_shard_topics,
 )
+from .streams import drop_empty
 from .topic_models import HDP
 from .topics import TopicCounts, predictive_topics
 from .variational_models import OnlineHDP
@@ -540,7 +541,7 @@ def _fit_online(model, corpus, run, client, options):
     chain = run_chain(sampler, rng, n, burn_in=n, seed=model.random_state, **options)
     if not chain.n_done:  # Ctrl-C came before anything was learned
         raise KeyboardInterrupt
-    return model._end(chain.rng, chain.state.base, chain.trace)
+    return model._end(chain.rng, drop_empty(chain.state.base), chain.trace)
 
 
 def _fit_sampled(model, corpus, run, client, options):

@@ -190,7 +190,7 @@ def judge_trials(
     list of int
         Indices of the trials that gain as many standard errors as are asked for by now.
     """
-    won, z = [], options.z_split * min(1.0, int(state.t) / options.eager)
+    won, z = [], options.z_split * min(1.0, int(state.seen) / options.eager)
     for i, k in enumerate(state.trial):
         lam2, share = child_topics(
             state.lam[:, k], float(state.eta), state.child[i], options.smooth
@@ -526,6 +526,7 @@ def prune(
     E : float array, shape (W, >= K)
     found : EStep
     cut : Completion
+        Of the batch, or of other documents that judge.
     n_docs : int
         Documents that the batch stands for.
     busy : int array
@@ -540,15 +541,16 @@ def prune(
     K, eta, scale, moves = n.shape[1], float(state.eta), n_docs / len(n), [0, 0]
     own, lam, beta = cache(lambda k: topic_terms(state.lam[:, [k]], eta)[0]), state.lam, state.beta
     stay, touched = np.ones(K, bool), np.zeros(K, bool)
-    touched[busy], at_most = True, max(options.max_prunes, K // 50)
-    for k in np.argsort(n.sum(axis=0), kind="stable")[: max(options.delete_tries, K // 50)]:
+    many = int(options.prune_share * K)
+    touched[busy], at_most = True, max(options.max_prunes, many)
+    for k in np.argsort(n.sum(axis=0), kind="stable")[: max(options.delete_tries, many)]:
         if sum(moves) < at_most and stay.sum() > 1 and not touched[k]:
             rows = np.flatnonzero(n[:, k] > 1e-3)
             lost = (
                 delete_change(state, batch, E, found, k, rows, options).sum() if len(rows) else 0.0
             )
             if scale * lost - options.own * own(k) > 0 and no_worse(
-                delete_gain(state, E, cut, k, options), options.z_prune
+                delete_gain(state, cut.E, cut, k, options), options.z_prune
             ):
                 stay[k], touched[k] = False, True
                 moves[1] += 1
@@ -558,7 +560,7 @@ def prune(
             if scale * change.sum() + options.own * (
                 topic_terms(column, eta)[0] - own(k1) - own(k2)
             ) > 0 and no_worse(
-                merge_gain(state, batch, E, cut, (k1, k2), column, options), options.z_prune
+                merge_gain(state, cut.batch, cut.E, cut, (k1, k2), column, options), options.z_prune
             ):
                 lam, beta = lam.copy(), beta.copy()
                 lam[:, k1], beta[k1], beta[k2] = column[:, 0], beta[k1] + beta[k2], 0.0
@@ -605,6 +607,7 @@ def online_step(
     n_docs: int,
     options: OnlineOptions,
     e_step: Callable[..., EStep] = e_step,
+    judges: Docs | None = None,
 ) -> tuple[OnlineState, dict[str, Any]]:
     """Learn from one minibatch, and try moves.
 
@@ -622,6 +625,8 @@ def online_step(
     options : OnlineOptions
     e_step : callable
         Computes the E-step of the whole minibatch, with the arguments of `e_step`.
+    judges : Docs, optional
+        Documents that the topics have not learned, to judge moves by; the minibatch by default.
 
     Returns
     -------
@@ -640,31 +645,38 @@ def online_step(
 
     E, found = documents(state)
     splits, children, taken = state.trial[:0], state.child[:0], state.taken
-    if options.split_merge and state.t % 2:  # every second minibatch judges, the others propose
-        cut = hold_out(rng, state, batch, E, options)
-        won = judge_trials(state, batch, E, cut, options)
+    # every second minibatch judges, the others propose
+    if options.split_merge and (state.t % 2 or options.settling):
+        panel = batch if judges is None else make_batch(judges, len(state.lam))
+
+        def divided():
+            factors = E if judges is None else topic_factors(state.lam, panel, options.n_jobs)
+            return hold_out(rng, state, panel, factors, options)
+
+        cut = divided()
+        won = judge_trials(state, panel, cut.E, cut, options)
         splits, children = state.trial[won], state.child[won]
         if taken.shape[1]:
-            gain = birth_gain(state, batch, cut, taken, options)
+            gain = birth_gain(state, panel, cut, taken, options)
             info["births"] = int(gain.sum() > options.z_birth * math.sqrt((gain**2).sum()))
-        if state.t >= options.warm_up and len(state.beta) > 2 and not info["births"]:
-            lam, beta, stay, (info["merges"], info["deletes"]) = prune(
-                state, batch, E, found, cut, n_docs, splits, options
-            )
-            if not stay.all():
-                splits, beta = (np.cumsum(stay) - 1)[splits], beta[np.append(stay, True)]
-                state = state._replace(
-                    lam=np.ascontiguousarray(lam[:, stay]), beta=beta / beta.sum()
-                )
-                E, found = documents(state)
+        ripe = state.seen >= options.warm_up and not info["births"]
+        for turn in range(options.prune_rounds if ripe else 0):
+            cut = divided() if turn else cut
+            lam, beta, stay, moves = prune(state, batch, E, found, cut, n_docs, splits, options)
+            info["merges"] += moves[0]
+            info["deletes"] += moves[1]
+            if stay.all():
+                break
+            splits, beta = (np.cumsum(stay) - 1)[splits], beta[np.append(stay, True)]
+            state = state._replace(lam=np.ascontiguousarray(lam[:, stay]), beta=beta / beta.sum())
+            E, found = documents(state)
     proposed = {}
     if options.split_merge and options.trials and state.t % 2 == 0:
         K = len(state.beta) - 1
         topics = rng.permutation(K)[: max(options.trials, K // 10)]
         trial, child = fit_trials(rng, state, batch, E, found, topics, options)
-        proposed = dict(trial=trial, child=child)
-        if state.t % options.birth_every == 0:  # births are needed less often
-            proposed["taken"] = fit_birth(rng, state, batch, E, found, options)
+        taken_next = fit_birth(rng, state, batch, E, found, options)
+        proposed = dict(trial=trial, child=child, taken=taken_next)
     state = update(state, batch, E, found, n_docs, options)
     if info["births"]:
         state = apply_birth(state, taken)
