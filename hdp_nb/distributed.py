@@ -472,8 +472,8 @@ def fit(
         `small.samples_[-1]` of a model fitted to one shard: that fit has moves, and to begin with
         its topics saves many sweeps.
         An OnlineHDP takes the shards in random order, each in minibatches of about `batch_size` of
-        its documents; its `trace_` has one value per shard. Minibatches count alike, so shards
-        should not be much smaller than one.
+        its documents; its `trace_` has one value per shard. The learning rate counts
+        documents, so shards may differ in size.
     corpus : ShardedCorpus or folder of one
     run : str or Path
         Folder for the checkpoint, after every sweep or shard, and the topics of the tokens. Workers
