@@ -1148,6 +1148,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                     'hdp_nb/sequence_models.py'),
                                         'hdp_nb.sequence_models.HDPHMM._show': ( 'sequence_models.html#hdphmm._show',
                                                                                  'hdp_nb/sequence_models.py'),
+                                        'hdp_nb.sequence_models.HDPHMM._with_state_moves': ( 'sequence_models.html#hdphmm._with_state_moves',
+                                                                                             'hdp_nb/sequence_models.py'),
                                         'hdp_nb.sequence_models.HDPHMM.fit': ( 'sequence_models.html#hdphmm.fit',
                                                                                'hdp_nb/sequence_models.py'),
                                         'hdp_nb.sequence_models.HDPHMM.predict': ( 'sequence_models.html#hdphmm.predict',

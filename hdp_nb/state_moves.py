@@ -17,8 +17,8 @@ from .hmm_sampler import HMMSampler
 from .state_pairs import MovePlan, move_states
 from .topic_moves import MoveState
 
-# %% ../nbs/48_state_moves.ipynb #9b388059
-_GROWN, _SPLIT_HEAT, _MERGE_HEAT = 20, 30.0, 10.0
+# %% ../nbs/48_state_moves.ipynb #155cfdb6
+_GROWN, _TIME_TO_GROW, _SPLIT_HEAT, _MERGE_HEAT = 20, 100, 30.0, 10.0
 _SCANS = np.array([0, 5, 20])
 # Nanoseconds: of a sweep per step, and per step and state; of a move per step of a scan.
 _SWEEP = {"direct": (110.0, 12.0), "beam": (250.0, 25.0), "weak_limit": (150.0, 14.0)}
@@ -93,9 +93,9 @@ class StateMoves:
         done, used = int(state.n_done), int((state.n_k > 0).sum())
         if done == 0 and self.tune > 0:
             return MovePlan(0, 0.5, _SCANS, 1.0, 1.0)
-        if done < self.tune / 5 and used < _GROWN:
+        if done < self.tune / 5 and used < _GROWN and self.tune >= _TIME_TO_GROW:
             return MovePlan(4, 1.0, _SCANS[:2], _SPLIT_HEAT, 1.0)
-        if done < self.tune / 3 and used < 1.5 * _GROWN:
+        if done < self.tune / 3 and used < 1.5 * _GROWN and self.tune >= _TIME_TO_GROW:
             return MovePlan(0, 0.5, _SCANS, 1.0, 1.0)
         if done < self.tune:
             budget = 10 if state.quiet < 5 else 2
