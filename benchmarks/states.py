@@ -1,5 +1,5 @@
-"""Whether chains over sequences forget where they began: the number of states from one state and from
-many, with and without the moves that split and merge states.
+"""Whether chains over sequences forget where they began: the number of states from one state and
+from many, with and without the moves that split and merge states.
 
     python benchmarks/states.py [--data six sticky regimes] [--samplers direct beam weak_limit]
                                 [--starts 1 20 60] [--seeds 2] [--sweeps 1000] [--without]
@@ -56,13 +56,13 @@ def run(data, method, start, seed, sweeps, moves):
     state = small.init(rng)
     for _ in range(3):  # compiles
         state, _ = small.sweep(rng, state)
-    model, rng, began = sampler(x, 200), np.random.default_rng(seed), time.process_time()
+    model, rng, began = sampler(x, 300), np.random.default_rng(seed), time.process_time()
     state, large, every, accepted = model.init(rng), [], [], 0
     for sweep in range(sweeps):
         state, info = model.sweep(rng, state)
         every.append(info["n_states"])
         large.append(int((state.n_k >= len(x) / 100).sum()))
-        accepted += info.get("moves_accepted", 0) * (sweep >= 200)
+        accepted += info.get("moves_accepted", 0) * (sweep >= 300)
     return {
         "all": np.bincount(every[sweeps // 2 :]).tolist(),
         "large": np.bincount(large[sweeps // 2 :]).tolist(),

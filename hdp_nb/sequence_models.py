@@ -74,7 +74,7 @@ class HDPHMM(SampledModel):
     moves : "auto" or int
         Moves that split and merge states, before every sweep, so that chains forget where they
         began (notebook 48_state_moves): "auto" is as many as a third of a sweep's time allows, 0
-        none. In the first 200 sweeps, at most the burn-in, there are more of them, annealed.
+        none. In the first 300 sweeps, at most the burn-in, there are more of them, annealed.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -279,7 +279,7 @@ class HDPHMM(SampledModel):
             return sampler
         n_iter = self._rounds()[0]  # which checks n_iter and burn_in
         burn_in = n_iter // 2 if self.burn_in is None else self.burn_in
-        return StateMoves(sampler, n_moves, min(200, burn_in))
+        return StateMoves(sampler, n_moves, min(300, burn_in))
 
     @classmethod
     def _restore(cls, meta, arrays):

@@ -17,7 +17,7 @@ from .hmm_sampler import HMMSampler
 from .state_pairs import MovePlan, move_states
 from .topic_moves import MoveState
 
-# %% ../nbs/48_state_moves.ipynb #155cfdb6
+# %% ../nbs/48_state_moves.ipynb #671e83d4
 _GROWN, _TIME_TO_GROW, _SPLIT_HEAT, _MERGE_HEAT = 20, 100, 30.0, 10.0
 _SCANS = np.array([0, 5, 20])
 # Nanoseconds: of a sweep per step, and per step and state; of a move per step of a scan.
@@ -51,7 +51,7 @@ class StateMoves:
     """
 
     def __init__(
-        self, base: Any, n_moves: int | None = None, tune: int = 200, share: float = 1 / 3
+        self, base: Any, n_moves: int | None = None, tune: int = 300, share: float = 1 / 3
     ):
         if not isinstance(base, HMMSampler):
             raise ValueError(f"base must be a sampler of the HDP-HMM, got {type(base).__name__}")
@@ -98,7 +98,7 @@ class StateMoves:
         if done < self.tune / 3 and used < 1.5 * _GROWN and self.tune >= _TIME_TO_GROW:
             return MovePlan(0, 0.5, _SCANS, 1.0, 1.0)
         if done < self.tune:
-            budget = 10 if state.quiet < 5 else 2
+            budget = 10 if state.quiet < 5 else 3
             n = min(6 + used // 3, 1 + int(budget / self._cost(used)))
             heat = max(_MERGE_HEAT * min(1.0, 2 * (1 - done / self.tune)), 1.0)
             return MovePlan(n, 0.25, _SCANS, 1.0, heat)
