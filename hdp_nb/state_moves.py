@@ -17,8 +17,8 @@ from .hmm_sampler import HMMSampler
 from .state_pairs import MovePlan, move_states
 from .topic_moves import MoveState
 
-# %% ../nbs/48_state_moves.ipynb #671e83d4
-_GROWN, _TIME_TO_GROW, _SPLIT_HEAT, _MERGE_HEAT = 20, 100, 30.0, 10.0
+# %% ../nbs/48_state_moves.ipynb #37aea8f5
+_GROWN, _SHORT, _SPLIT_HEAT, _MERGE_HEAT = 20, 100, 30.0, 10.0
 _SCANS = np.array([0, 5, 20])
 # Nanoseconds: of a sweep per step, and per step and state; of a move per step of a scan.
 _SWEEP = {"direct": (110.0, 12.0), "beam": (250.0, 25.0), "weak_limit": (150.0, 14.0)}
@@ -91,11 +91,12 @@ class StateMoves:
     def _plan(self, state):
         "Moves before the next sweep."
         done, used = int(state.n_done), int((state.n_k > 0).sum())
-        if done == 0 and self.tune > 0:
+        short = self.tune < _SHORT and done < self.tune
+        if short or (done == 0 and self.tune > 0):
             return MovePlan(0, 0.5, _SCANS, 1.0, 1.0)
-        if done < self.tune / 5 and used < _GROWN and self.tune >= _TIME_TO_GROW:
+        if done < self.tune / 5 and used < _GROWN:
             return MovePlan(4, 1.0, _SCANS[:2], _SPLIT_HEAT, 1.0)
-        if done < self.tune / 3 and used < 1.5 * _GROWN and self.tune >= _TIME_TO_GROW:
+        if done < self.tune / 3 and used < 1.5 * _GROWN:
             return MovePlan(0, 0.5, _SCANS, 1.0, 1.0)
         if done < self.tune:
             budget = 10 if state.quiet < 5 else 3
