@@ -32,12 +32,13 @@ from hdp_nb.hmm_sampler import (
 from .hmm_scores import log_sequence_predictive
 from .mixtures import hyperparameters
 from .model import SampledModel
+from .state_moves import StateMoves
 
 # %% ../nbs/68_sequence_models.ipynb #9510f746
 class HDPHMM(SampledModel):
     """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
-    The number of states is inferred.
+    The number of states is inferred, with moves that split and merge states.
 
     Parameters
     ----------
@@ -71,6 +72,10 @@ class HDPHMM(SampledModel):
         has; those not given are set from X.
     max_states : int
         Number of states of the weak limit.
+    moves : "auto" or int
+        Moves that split and merge states, before every sweep, so that chains forget where they
+        began (notebook 48_state_moves): "auto" is as many as a third of a sweep's time allows, 0
+        none. In the first 300 sweeps, at most the burn-in, there are more of them, annealed.
     n_iter : int
         Sweeps.
     burn_in : int or None
@@ -112,7 +117,8 @@ class HDPHMM(SampledModel):
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_states, log_joint (of
         observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa,
-        eta or gamma_group where there is one. Of the chain that is shown, and of all.
+        eta or gamma_group where there is one; with `moves` also moves_proposed, moves_accepted. Of
+        the chain that is shown, and of all.
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
@@ -143,6 +149,7 @@ class HDPHMM(SampledModel):
         gamma_group_prior=(1, 1),
         prior=None,
         max_states=50,
+        moves="auto",
         n_iter=1000,
         burn_in=None,
         thin=10,
@@ -167,6 +174,7 @@ class HDPHMM(SampledModel):
         self.gamma_group_prior = gamma_group_prior
         self.prior = prior
         self.max_states = max_states
+        self.moves = moves
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -219,7 +227,10 @@ class HDPHMM(SampledModel):
         self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
         in_order = callback
         if callback is not None and original is not None:
-            in_order = lambda sweep, state: callback(sweep, state._replace(z=state.z[original]))
+            inner = lambda state: getattr(state, "base", state)
+            in_order = lambda sweep, state: callback(
+                sweep, inner(state)._replace(z=state.z[original])
+            )
         chains, best = self._run(sampler, in_order, checkpoint)
         self._kept(sampler, chains, best)
         z = chains[best].state.z
@@ -251,10 +262,25 @@ class HDPHMM(SampledModel):
             "max_states": self.max_states,
         }
         if first is None:
-            return HMMSampler(emission, prior, sequences, **options)
+            return self._with_state_moves(HMMSampler(emission, prior, sequences, **options))
         options["gamma_group"] = self.gamma_group
         options["gamma_group_prior"] = self.gamma_group_prior
-        return GroupedHMMSampler(emission, prior, sequences, first, **options)
+        return self._with_state_moves(
+            GroupedHMMSampler(emission, prior, sequences, first, **options)
+        )
+
+    def _with_state_moves(self, sampler):
+        "Add the moves that `moves` asks for; they are annealed in the burn-in."
+        if isinstance(self.moves, str) and self.moves != "auto":
+            raise ValueError(
+                f'moves must be "auto" or a whole number of at least 0, got {self.moves!r}'
+            )
+        n_moves = None if isinstance(self.moves, str) else check_int("moves", self.moves, 0)
+        if n_moves == 0:
+            return sampler
+        n_iter = self._rounds()[0]  # which checks n_iter and burn_in
+        burn_in = n_iter // 2 if self.burn_in is None else self.burn_in
+        return StateMoves(sampler, n_moves, min(300, burn_in))
 
     @classmethod
     def _restore(cls, meta, arrays):

@@ -1120,6 +1120,7 @@ def test_estimator(tmp_path):
     assert (
         set(model.trace_)
         == {"n_states", "log_joint", "log_likelihood", "alpha", "gamma", "kappa", "eta"}
+        | {"moves_proposed", "moves_accepted"}
         and len(model.trace_["alpha"]) == 12
     )
     assert model.traces_["n_states"].shape == (2, 12)

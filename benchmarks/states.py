@@ -1,0 +1,123 @@
+"""Whether chains over sequences forget where they began: the number of states from one state and
+from many, with and without the moves that split and merge states.
+
+    python benchmarks/states.py [--data six sticky regimes] [--samplers direct beam weak_limit]
+                                [--starts 1 20 60] [--seeds 2] [--sweeps 1000] [--without]
+
+Data: "six" are 5,000 steps of six states with 30 symbols, "sticky" the same with states that stay,
+fitted with kappa learned, "regimes" 300 and 300 numbers from two normal distributions. Of a chain:
+how often each number of states was seen in its second half, of all states and of those with 1% of
+the steps; moves accepted after the tuning; CPU seconds, without compiling. Runs that are in
+results/states.json already are not made again.
+"""
+
+import argparse
+import itertools
+import time
+
+from common import machine, save, saved, table
+
+
+def make(data):
+    "Observations, the name of the emission, and options of the sampler."
+    import numpy as np
+
+    rng, K, V = np.random.default_rng(0), 6, 30
+    if data == "regimes":
+        return np.append(rng.normal(-2, 1, 300), rng.normal(2, 1, 300)), "normal", {}
+    rows, phi = rng.dirichlet(np.ones(K), K), rng.dirichlet(np.full(V, 0.1), K)
+    if data == "sticky":
+        rows = 0.7 * np.eye(K) + 0.3 * rows
+    z = [0]
+    for _ in range(4999):
+        z.append(rng.choice(K, p=rows[z[-1]]))
+    x = np.array([rng.choice(V, p=phi[k]) for k in z])
+    return x, "categorical", {"kappa_prior": (10, 1)} if data == "sticky" else {}
+
+
+def run(data, method, start, seed, sweeps, moves):
+    "One chain; what is noted of it."
+    import numpy as np
+
+    from hdp_nb.emissions import hmm_emission
+    from hdp_nb.hmm_sampler import HMMSampler, check_sequences
+    from hdp_nb.state_moves import StateMoves
+
+    x, name, options = make(data)
+
+    def sampler(x, tune):
+        prior, sequences = check_sequences(x, None, name, None)
+        base = HMMSampler(
+            hmm_emission(name), prior, sequences, method, init=start, max_states=60, **options
+        )
+        return StateMoves(base, tune=tune) if moves else base
+
+    small, rng = sampler(x[:50], 0), np.random.default_rng(0)
+    state = small.init(rng)
+    for _ in range(3):  # compiles
+        state, _ = small.sweep(rng, state)
+    model, rng, began = sampler(x, 300), np.random.default_rng(seed), time.process_time()
+    state, large, every, accepted = model.init(rng), [], [], 0
+    for sweep in range(sweeps):
+        state, info = model.sweep(rng, state)
+        every.append(info["n_states"])
+        large.append(int((state.n_k >= len(x) / 100).sum()))
+        accepted += info.get("moves_accepted", 0) * (sweep >= 300)
+    return {
+        "all": np.bincount(every[sweeps // 2 :]).tolist(),
+        "large": np.bincount(large[sweeps // 2 :]).tolist(),
+        "accepted": accepted,
+        "seconds": round(time.process_time() - began, 2),
+    }
+
+
+def distance(counts):
+    "The largest total variation between any two distributions."
+    import numpy as np
+
+    p = np.array(list(itertools.zip_longest(*counts, fillvalue=0))).T
+    p = p / p.sum(axis=1, keepdims=True)
+    return max((abs(a - b).sum() / 2 for a in p for b in p), default=0.0)
+
+
+def span(counts):
+    "The most frequent number of states and its share."
+    best = max(range(len(counts)), key=counts.__getitem__)
+    return f"{best} ({counts[best] / sum(counts):.2f})"
+
+
+def main():
+    parse = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parse.add_argument("--data", nargs="+", default=["six", "sticky", "regimes"])
+    parse.add_argument("--samplers", nargs="+", default=["direct", "beam", "weak_limit"])
+    parse.add_argument("--starts", nargs="+", type=int, default=[1, 20, 60])
+    parse.add_argument("--seeds", type=int, default=2)
+    parse.add_argument("--sweeps", type=int, default=1000)
+    parse.add_argument("--without", action="store_true", help="no moves")
+    options = parse.parse_args()
+    how, found = "without" if options.without else "with", saved("states") or {"runs": {}}
+    for data, method in itertools.product(options.data, options.samplers):
+        chosen = []
+        for start, seed in itertools.product(options.starts, range(options.seeds)):
+            name = f"{data}, {method}, {how} moves, from {start}, seed {seed}, {options.sweeps}"
+            if name not in found["runs"]:
+                arguments = data, method, start, seed, options.sweeps, not options.without
+                found["runs"][name] = run(*arguments)
+                found["machine"] = machine()
+                save("states", found)
+            chosen.append((start, found["runs"][name]))
+        print(f"\n{data}, {method}, {how} moves")
+        rows = [
+            [start, span(r["large"]), span(r["all"]), r["accepted"], f"{r['seconds']:.1f}"]
+            for start, r in chosen
+        ]
+        table(["from", "states above 1%", "states", "accepted", "s"], rows)
+        for kind, what in (("large", "states above 1%"), ("all", "states")):
+            print(
+                f"largest total variation of P({what}) between any two runs"
+                f" {distance([r[kind] for _, r in chosen]):.3f}"
+            )
+
+
+if __name__ == "__main__":
+    main()
