@@ -74,7 +74,7 @@ class HDPHMM(SampledModel):
         Number of states of the weak limit.
     moves : "auto" or int
         Moves that split and merge states, before every sweep, so that chains forget where they
-        began (notebook 48_state_moves): "auto" is as many as a third of a sweep's time allows, 0
+        began (notebook 49_state_moves): "auto" is as many as a third of a sweep's time allows, 0
         none. In the first 300 sweeps, at most the burn-in, there are more of them, annealed.
     n_iter : int
         Sweeps.
