@@ -250,7 +250,7 @@ class _Nested(BaseTopicModel, SampledModel):
         return np.where(self._corpus(X).doc_lengths > 0, label, -1)
 
     def co_clustering(
-        self, docs: "slice | ArrayLike" = slice(None), least: float | None = None
+        self, docs: slice | list[int] | np.ndarray = slice(None), least: float | None = None
     ) -> "np.ndarray | csr_array":
         """Return the posterior probability that two documents of the fit are in one cluster.
 
