@@ -482,8 +482,8 @@ class NestedSampler:
         Parameters
         ----------
         k : int
-            At least 1; more than `n_clusters` are taken for these. Each document begins in the
-            cluster of the most similar of `k` documents that are drawn at random, as with `init=k`.
+            1 to `n_clusters`. Each document begins in the cluster of the most similar of `k`
+            documents that are drawn at random, as with `init=k`.
 
         Returns
         -------
@@ -492,14 +492,14 @@ class NestedSampler:
         Raises
         ------
         ValueError
-            `k` is not a whole number of at least 1, or `categories` are known.
+            `k` is not a whole number from 1 to `n_clusters`, or `categories` are known.
         """
         if self.categories is not None:
             raise ValueError(
                 f"k: the {self.K} clusters of this sampler are known categories, so there is "
                 f"no other number of them to begin with; got {k!r}"
             )
-        other: Any = with_attributes(self, begin=min(check_int("k", k, 1), self.K))
+        other: Any = with_attributes(self, begin=check_int("k", k, 1, self.K))
         return other
 
     def sweep(
