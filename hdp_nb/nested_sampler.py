@@ -32,7 +32,7 @@ from hdp_nb.nested import (
     new_nested_workspace,
     sweep_topics,
 )
-from .nested_moves import sweep_documents, sweep_pairs
+from .nested_moves import move_documents, move_clusters
 from .nested_words import sweep_words
 from .priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
 from .special import log_rising
@@ -133,8 +133,8 @@ def sweep_nested(
     moved, accepted = 0, 0
     count_nested(state, data, work)
     if prior.free:
-        moved = sweep_documents(rng, state, data, work, prior)
-        accepted = sweep_pairs(rng, state, data, work, prior)
+        moved = move_documents(rng, state, data, work, prior)
+        accepted = move_clusters(rng, state, data, work, prior)
     sweep_topics(rng, state, data, work, prior)
     if prior.kind == GLOBAL:
         sweep_words(rng, state, data, work, prior)

@@ -114,7 +114,7 @@ MOVES = {"all": {}, "documents": dict(n_near=1, split_merge=0), "clusters": dict
 def test_exact_posterior(case, moves, monkeypatch):
     "Documents in one cluster, words that are global, tokens in one topic, tokens in global topics."
     if moves == "clusters":  # without the kernel of single documents, compiled or not
-        monkeypatch.setattr(nested_sampler, "sweep_documents", lambda *arguments: 0)
+        monkeypatch.setattr(nested_sampler, "move_documents", lambda *arguments: 0)
         monkeypatch.setattr(nested_sampler, "sweep_nested", nested_sampler.sweep_nested.py_func)
     estimates, _ = collect(make_sampler(TINY[case], **MOVES[moves]), 15_000)
     clusters, words, topics, tokens = largest_error(estimates, Posterior(TINY[case]).mean)
@@ -125,7 +125,7 @@ def test_exact_posterior(case, moves, monkeypatch):
 @pytest.mark.parametrize("moves", ["documents", "clusters"])
 def test_the_same_check_rejects_moves_that_are_half_a_nat_off(case, moves, monkeypatch):
     "Half a nat for every cluster in use, in one kind of moves: gamma is e^(1/2) as large there."
-    names = {"documents": "sweep_documents", "clusters": "sweep_pairs"}
+    names = {"documents": "move_documents", "clusters": "move_clusters"}
 
     def shifted(rng, state, *others):
         state.conc_cluster[()] *= np.exp(0.5)
