@@ -32,7 +32,7 @@ from hdp_nb.nested import (
     new_nested_workspace,
     sweep_topics,
 )
-from .nested_moves import move_documents, move_clusters
+from .nested_moves import move_clusters, move_documents
 from .nested_words import sweep_words
 from .priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
 from .special import log_rising

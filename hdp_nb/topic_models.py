@@ -198,7 +198,7 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
                 _FOLD_BURN_IN,
                 pi[j : j + 1],
             )
-        pi = pi[:, self.order_]
+        pi = np.ascontiguousarray(pi[:, self.order_])  # by columns, a row's sum knows the others
         return pi / pi.sum(axis=1, keepdims=True)
 
     def log_predictive(

@@ -718,12 +718,13 @@ def test_moves_leave_given_topics_alone(bars):
 
 @pytest.fixture(scope="module")
 def fitted(bars):
-    return quick(groups=[("none", "at all")]).fit(bars)
+    return quick(groups=[("none", "at all")], n_chains=1).fit(bars)
 
 
 def test_results(bars, fitted):
     K, state = fitted.n_topics_, []
-    quick(groups=[("none", "at all")]).fit(bars, callback=lambda sweep, s: state.append(s))
+    again = quick(groups=[("none", "at all")], n_chains=1)
+    again.fit(bars, callback=lambda sweep, s: state.append(s))
     counts, state = fitted.samples_[fitted.best_], state[-1]
     assert (
         fitted.levels_ == ["period", "president"]
@@ -735,7 +736,7 @@ def test_results(bars, fitted):
     assert np.allclose(fitted.node_weights_, exact[:, fitted.order_]) and np.allclose(
         counts.beta, exact
     )
-    assert np.array_equal(
+    assert np.allclose(
         fitted.node_weights_[fitted.node("none")], fitted.node_weights_[fitted.node()]
     )
     assert (
