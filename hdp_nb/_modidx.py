@@ -759,6 +759,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'hdp_nb.model.SampledModel': ('model.html#sampledmodel', 'hdp_nb/model.py'),
                               'hdp_nb.model.SampledModel._judge': ('model.html#sampledmodel._judge', 'hdp_nb/model.py'),
                               'hdp_nb.model.SampledModel._kept': ('model.html#sampledmodel._kept', 'hdp_nb/model.py'),
+                              'hdp_nb.model.SampledModel._n_moves': ('model.html#sampledmodel._n_moves', 'hdp_nb/model.py'),
                               'hdp_nb.model.SampledModel._restore': ('model.html#sampledmodel._restore', 'hdp_nb/model.py'),
                               'hdp_nb.model.SampledModel._results': ('model.html#sampledmodel._results', 'hdp_nb/model.py'),
                               'hdp_nb.model.SampledModel._rounds': ('model.html#sampledmodel._rounds', 'hdp_nb/model.py'),

@@ -165,6 +165,14 @@ class SampledModel(SavedModel):
         self.convergence_ = judge(traces)
         self.converged_ = self.convergence_.converged
 
+    def _n_moves(self, moves: Any) -> int | None:
+        "Moves before every sweep that `moves` asks for; None for as many as their time allows."
+        if not isinstance(moves, str):
+            return check_int("moves", moves, 0)
+        if moves != "auto":
+            raise ValueError(f'moves must be "auto" or a whole number of at least 0, got {moves!r}')
+        return None
+
     def _warn(self) -> None:
         "Warn, at the end of `fit`, if the chains do not agree."
         if self.converged_ is False:

@@ -271,11 +271,7 @@ class HDPHMM(SampledModel):
 
     def _with_state_moves(self, sampler):
         "Add the moves that `moves` asks for; they are annealed in the burn-in."
-        if isinstance(self.moves, str) and self.moves != "auto":
-            raise ValueError(
-                f'moves must be "auto" or a whole number of at least 0, got {self.moves!r}'
-            )
-        n_moves = None if isinstance(self.moves, str) else check_int("moves", self.moves, 0)
+        n_moves = self._n_moves(self.moves)
         if n_moves == 0:
             return sampler
         n_iter = self._rounds()[0]  # which checks n_iter and burn_in

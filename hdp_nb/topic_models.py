@@ -96,14 +96,7 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
 
     def _with_topic_moves(self, sampler):
         "Add the moves that `moves` asks for; they are annealed in the burn-in."
-        if isinstance(self.moves, str):
-            if self.moves != "auto":
-                raise ValueError(
-                    f'moves must be "auto" or a whole number of at least 0, got {self.moves!r}'
-                )
-            n_moves = None
-        else:
-            n_moves = check_int("moves", self.moves, 0)
+        n_moves = self._n_moves(self.moves)
         if n_moves == 0:
             return sampler
         self._rounds()  # which checks n_iter and burn_in
