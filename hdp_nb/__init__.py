@@ -63,6 +63,7 @@ _MODULES = (
     "hmm_scores",
     "lda",
     "likelihood",
+    "mixture_moves",
     "mixtures",
     "model",
     "moves",

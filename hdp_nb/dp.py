@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['crp', 'log_eppf_compiled', 'log_eppf', 'resample_concentration', 'log_concentration',
            'slice_concentration', 'DPState', 'make_unseat', 'make_sweep', 'make_seat',
-           'make_log_likelihood', 'make_log_weights', 'dp_state', 'grow_state', 'DPMixtureSampler',
-           'point_partition']
+           'make_log_likelihood', 'make_log_weights', 'dp_state', 'grow_state', 'largest_shares',
+           'DPMixtureSampler', 'point_partition']
 
 # %% ../nbs/12_dp.ipynb #226971f6
 import math
@@ -33,7 +33,7 @@ from hdp_nb.priors import (
     make_slice_update,
     resample_from,
 )
-from .special import sample_log_categorical
+from .special import draw_log_categorical
 
 # %% ../nbs/12_dp.ipynb #e5b90406
 def crp(rng: np.random.Generator, n: int, alpha: float) -> np.ndarray:
@@ -291,7 +291,8 @@ def make_sweep(fam: Likelihood) -> Callable:
     callable
         sweep(rng, state, data, prior, alpha_prior, start) visits observations start, ..., n-1 and
         then resamples alpha, unless its prior is fixed. It returns n, or the observation before
-        which it stopped because no empty slot was left.
+        which it stopped because no empty slot was left; and the sum, over those that it visited, of
+        the log probability of an observation given the components of all others.
 
     Notes
     -----
@@ -301,17 +302,18 @@ def make_sweep(fam: Likelihood) -> Callable:
 
     @njit(nogil=True)
     def sweep(rng, state, data, prior, alpha_prior, start):
-        n = len(state.z)
+        n, log_p = len(state.z), 0.0
         for i in range(start, n):
             if state.K[0] == len(state.n_k):
-                return i
+                return i, log_p
             if state.z[i] >= 0:
                 unseat(state, data, i)
             K = state.K[0]
             for k in range(K + 1):  # slot K is empty: a new component
                 weight = state.n_k[k] if k < K else state.alpha[0]
                 state.log_w[k] = np.log(weight) + log_predictive(prior, state.stats, k, data, i)
-            k = sample_log_categorical(rng, state.log_w[: K + 1])
+            k, log_total = draw_log_categorical(rng, state.log_w[: K + 1])
+            log_p += log_total - math.log(n - 1 + state.alpha[0])
             add(state.stats, k, data, i)
             state.z[i] = k
             state.n_k[k] += 1
@@ -320,7 +322,7 @@ def make_sweep(fam: Likelihood) -> Callable:
             state.alpha[0] = resample_concentration(
                 rng, state.alpha[0], (n,), state.K[0], alpha_prior
             )
-        return n
+        return n, log_p
 
     return sweep
 
@@ -452,6 +454,24 @@ def grow_state(fam: Likelihood, prior: Any, state: DPState) -> DPState:
         stats=grow_stats(fam, prior, state.stats, capacity),
     )
 
+
+def largest_shares(n_k: ArrayLike) -> dict[str, float]:
+    """Return the shares of the three largest components, which do not depend on labels.
+
+    Parameters
+    ----------
+    n_k : int array
+        Observations of every component; may have zeros.
+
+    Returns
+    -------
+    dict of float
+        `share_1`, `share_2` and `share_3`; 0 where there are fewer.
+    """
+    n_k = np.asarray(n_k)
+    largest = np.sort(np.append(n_k, [0, 0, 0]))[:-4:-1] / max(int(n_k.sum()), 1)
+    return {f"share_{i}": float(share) for i, share in enumerate(largest, 1)}
+
 # %% ../nbs/12_dp.ipynb #a43fafc4
 class DPMixtureSampler:
     """Collapsed Gibbs sampling for a DP mixture, for `hdp_nb.chain.run_chain`.
@@ -529,16 +549,30 @@ class DPMixtureSampler:
         return with_attributes(self, begin=check_int("k", k, 1))
 
     def sweep(self, rng: np.random.Generator, state: DPState) -> tuple[DPState, dict[str, Any]]:
-        "Resample all observations' components and alpha once; return the state and `info(state)`."
-        kernel, start = make_sweep(self.fam), 0
+        """Resample all observations' components and alpha once.
+
+        Returns
+        -------
+        state : DPState
+        info : dict
+            `info(state)`, and log_mixture: the log probability of the observations, each given the
+            components of all others when it was visited, its own summed out. It compares states
+            with different numbers of components.
+        """
+        kernel, start, log_mixture = make_sweep(self.fam), 0, 0.0
         while True:
-            start = kernel(rng, state, self.data, self.prior, self.alpha_prior, start)
+            start, log_p = kernel(rng, state, self.data, self.prior, self.alpha_prior, start)
+            log_mixture += log_p
             if start == len(state.z):
-                return state, self.info(state)
+                return state, {**self.info(state), "log_mixture": log_mixture}
             state = grow_state(self.fam, self.prior, state)
 
     def info(self, state: DPState) -> dict[str, Any]:
-        "Return the trace's row: n_components, log_joint, log_likelihood (log p(x | z)), alpha."
+        """Return what the trace says of a state.
+
+        n_components, log_joint, log_likelihood (log p(x | z)), alpha, and share_1 to share_3, the
+        shares of the three largest components.
+        """
         alpha = state.alpha[0]
         log_likelihood = make_log_likelihood(self.fam)(state, self.prior)
         log_joint = log_likelihood + log_eppf(state.n_k, alpha)
@@ -548,6 +582,7 @@ class DPMixtureSampler:
             "log_joint": log_joint,
             "log_likelihood": log_likelihood,
             "alpha": alpha,
+            **largest_shares(state.n_k),
         }
 
     def log_weights(self, state: DPState, X: Any) -> np.ndarray:

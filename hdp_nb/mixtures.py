@@ -8,6 +8,7 @@ __all__ = ['MAX_COMPARED', 'hyperparameters', 'DPMixture']
 # %% ../nbs/65_mixtures.ipynb #7a5620bc
 import math
 from collections.abc import Iterator
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -18,11 +19,12 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import check_rows
+from .convergence import begin_apart
 from .dp import DPMixtureSampler, point_partition
 from .families import find_likelihood
 from .likelihood import Likelihood, make_dirichlet_prior
+from .mixture_moves import MixtureMoves
 from .model import Callback, PathLike, PriorLike, SampledModel, Seed, with_moves
-from .split_merge import DPSplitMerge
 
 # %% ../nbs/65_mixtures.ipynb #4b4f29a3
 def hyperparameters(model: Any, fam: Likelihood, argument: str) -> dict[str, Any]:
@@ -92,21 +94,29 @@ class DPMixture(ClusterMixin, SampledModel):
     prior : dict or None
         Hyperparameters of all other likelihoods, by the names of the arguments of the likelihood's
         `make_prior`; those not given are set from X.
+    init : "opposite", None or int
+        The start of the chains. "opposite": even chains begin with all rows in one component and
+        odd ones with rows in 100 components at random, so that agreement means something. None:
+        every row in turn chooses a component given those before it. A number: so many components,
+        rows put into them at random.
     split_merge : int
-        Proposals to split or merge clusters before every sweep (Jain & Neal 2004).
+        Proposals to split or merge clusters before every sweep (Jain & Neal 2004). Unless it is 0,
+        components are also joined in the first half of the burn-in, at most fifty sweeps.
     split_merge_until : int or None
         How many sweeps, from the first on, have these proposals; None is all.
     split_merge_scans : int
         0: a split is proposed by one sequential pass over its rows (Dahl 2003); otherwise by that
         many restricted Gibbs scans (Jain & Neal 2004), each of which costs as much.
-    n_iter : int
-        Sweeps.
+    n_iter : int or "auto"
+        Sweeps. "auto" runs until the chains agree, for 3,000 sweeps at most.
+    max_time : float or None
+        Seconds after which the run ends, with the sweeps done by then.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
     n_chains : int
-        Independent chains.
+        Independent chains; whether they agree takes two or more to say.
     n_jobs : int or None
         Threads that run the chains side by side (None or -1: one per core). The result does not
         depend on it.
@@ -128,9 +138,11 @@ class DPMixture(ClusterMixin, SampledModel):
         Posterior means of the parameters of these clusters, by name.
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_components, log_joint,
-        log_likelihood, alpha; with `split_merge` also splits_proposed, splits_accepted,
-        merges_proposed, merges_accepted. Of the chain with the highest log joint, and of all, with
-        shape (n_chains, n_iter).
+        log_likelihood, alpha, share_1 to share_3 (of the three largest components), log_mixture
+        (log probability of the rows, each given the components of all others, its own summed out:
+        what compares states with different numbers of components); with `split_merge` also
+        splits_proposed, splits_accepted, merges_proposed, merges_accepted, joined. Of the chain
+        with the highest log_mixture, and of all, with shape (n_chains, n_iter).
     samples_ : dict of arrays
         Kept samples of all chains: component `z` of every row, (n_samples, n), and `alpha`,
         (n_samples,).
@@ -138,6 +150,12 @@ class DPMixture(ClusterMixin, SampledModel):
         The rows of the fit, which predictions need.
     burn_in_ : int
         Sweeps before the first kept sample.
+    converged_ : bool or None
+        Whether the chains agree, else there is a ConvergenceWarning; None if there is only one.
+    convergence_ : Convergence
+        What they say of n_components, log_mixture and the shares; prints as a table.
+    interrupted_ : bool
+        Whether Ctrl-C ended the run.
     """
 
     def __init__(
@@ -148,13 +166,15 @@ class DPMixture(ClusterMixin, SampledModel):
         eta: float | np.ndarray = 0.5,
         n_symbols: int | None = None,
         prior: dict[str, Any] | None = None,
-        split_merge: int = 0,
+        init: Any = "opposite",
+        split_merge: int = 2,
         split_merge_until: int | None = None,
         split_merge_scans: int = 0,
-        n_iter: int = 2000,
+        n_iter: int | str = 1000,
+        max_time: float | None = None,
         burn_in: int | None = None,
         thin: int = 10,
-        n_chains: int = 1,
+        n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
@@ -165,10 +185,12 @@ class DPMixture(ClusterMixin, SampledModel):
         self.eta = eta
         self.n_symbols = n_symbols
         self.prior = prior
+        self.init = init
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
         self.split_merge_scans = split_merge_scans
         self.n_iter = n_iter
+        self.max_time = max_time
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
@@ -209,8 +231,9 @@ class DPMixture(ClusterMixin, SampledModel):
         self.data_ = self._rows(X, reset=True)
         sampler = self._sampler()
         self.data_ = sampler.data
-        moves = with_moves(self, sampler, DPSplitMerge)
-        chains, _ = self._run(moves, callback, checkpoint)
+        first = self._rounds()[0] // 2 if self.burn_in is None else self.burn_in
+        moves = with_moves(self, sampler, partial(MixtureMoves, tune=min(50, (first + 1) // 2)))
+        chains, _ = self._run(self._starts(moves), callback, checkpoint)
         samples = [
             sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]
         ]
@@ -226,6 +249,18 @@ class DPMixture(ClusterMixin, SampledModel):
         )
         self._warn()
         return self
+
+    def _starts(self, sampler: Any) -> Any:
+        "The sampler with the start that `init` asks for; one for each chain if that is opposite."
+        if self.init is None:
+            return sampler
+        if isinstance(self.init, str) and self.init == "opposite":
+            return begin_apart(sampler, self.n_chains)
+        if isinstance(self.init, (int, np.integer)) and self.init >= 1:
+            return sampler.start(int(self.init))
+        raise ValueError(
+            f'init must be "opposite", None or a number of components, got {self.init!r}'
+        )
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
         "X as rows with the columns of the fit; with reset, as those that set them."

@@ -271,7 +271,7 @@ def with_moves(model: Any, sampler: Sampler, kind: Callable[..., Sampler]) -> Sa
         Its `split_merge`, `split_merge_until` and `split_merge_scans` are checked and used.
     sampler : Sampler
     kind : class
-        HDPSplitMerge or DPSplitMerge of `hdp_nb.split_merge`.
+        `HDPSplitMerge`, `DPSplitMerge`, or another with these arguments.
 
     Returns
     -------

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['log_rising', 'log_stirling', 'log_antoniak', 'antoniak', 'digamma', 'trigamma',
            'antoniak_moments', 'sample_categorical', 'draw_index', 'log_sum_exp', 'log_average',
-           'sample_log_categorical', 'sample_log_dirichlet', 'sample_dirichlet', 'sample_sticks',
-           'power_edges', 'power_quantile', 'power_cdf', 'locate_share', 'log_power', 'close_curve',
-           'draw_curve', 'log_curve', 'weigh_nodes', 'log_line', 'log_beta', 'invert_cholesky']
+           'draw_log_categorical', 'sample_log_categorical', 'sample_log_dirichlet',
+           'sample_dirichlet', 'sample_sticks', 'power_edges', 'power_quantile', 'power_cdf',
+           'locate_share', 'log_power', 'close_curve', 'draw_curve', 'log_curve', 'weigh_nodes',
+           'log_line', 'log_beta', 'invert_cholesky']
 
 # %% ../nbs/05_special.ipynb #919798bd
 import math
@@ -305,18 +306,20 @@ def log_average(terms: np.ndarray) -> float:
 
 # %% ../nbs/05_special.ipynb #6dd8acdb
 @njit
-def sample_log_categorical(rng: np.random.Generator, logw: np.ndarray) -> int:
-    """Draw k with probability exp(logw[k]) / sum(exp(logw)), safe for log weights of any size.
+def draw_log_categorical(rng: np.random.Generator, logw: np.ndarray) -> tuple[int, float]:
+    """Draw k with probability exp(logw[k]) / sum(exp(logw)), and say what the sum is.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     logw : float64 array, shape (K,)
-        Log weights, -inf for what must not be drawn. Not changed.
+        Log weights of any size, -inf for what must not be drawn. Not changed.
 
     Returns
     -------
-    int
+    k : int
+    log_total : float
+        log(sum(exp(logw))).
 
     Raises
     ------
@@ -336,8 +339,30 @@ def sample_log_categorical(rng: np.random.Generator, logw: np.ndarray) -> int:
     for k in range(len(logw)):
         passed += math.exp(logw[k] - high)
         if passed > u:
-            return k
-    return len(logw) - 1
+            return k, high + math.log(total)
+    return len(logw) - 1, high + math.log(total)
+
+
+@njit
+def sample_log_categorical(rng: np.random.Generator, logw: np.ndarray) -> int:
+    """Draw k with probability exp(logw[k]) / sum(exp(logw)), safe for log weights of any size.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    logw : float64 array, shape (K,)
+        Log weights, -inf for what must not be drawn. Not changed.
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        If all entries are -inf, or one is NaN or inf.
+    """
+    return draw_log_categorical(rng, logw)[0]
 
 # %% ../nbs/05_special.ipynb #7edfb5ba
 @njit

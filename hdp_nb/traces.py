@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from .dp import largest_shares
 from .topics import document_alpha
 
 # %% ../nbs/14_traces.ipynb #cd082ac1
@@ -199,9 +200,8 @@ def describe_sizes(n_k: np.ndarray) -> dict[str, float]:
         there are fewer.
     """
     n_k, N = np.asarray(n_k), max(int(n_k.sum()), 1)
-    largest = np.sort(np.append(n_k, [0, 0, 0]))[:-4:-1] / N
     return {
         "topics_above_0.1%": int(((n_k > 0) & (1000 * n_k >= N)).sum()),
         "topics_above_1%": int(((n_k > 0) & (100 * n_k >= N)).sum()),
-        **{f"share_{i}": float(share) for i, share in enumerate(largest, 1)},
+        **largest_shares(n_k),
     }

@@ -25,6 +25,7 @@ from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.lda import LDASampler
+from hdp_nb.mixture_moves import MixtureMoves
 from hdp_nb.nested import BOTH, GLOBAL, LOCAL
 from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler
@@ -300,6 +301,7 @@ CASES = {
     ),
     "mixture": MIXTURE,
     "mixture with moves": moves(DPSplitMerge, MIXTURE, n_proposals=3, until=3),
+    "mixture with joins": moves(MixtureMoves, MIXTURE, n_proposals=2, tune=3),
     "franchise with moves": moves(HDPSplitMerge, FRANCHISE, n_proposals=3),
     "direct with moves": moves(HDPSplitMerge, DIRECT, n_proposals=3, scans=1),
     "franchise with topic moves": moves(TopicMoves, FRANCHISE, n_moves=2, tune=3, least=1),

@@ -25,7 +25,8 @@ WORDS = np.array([0, 0, 1, 0, 2, 1])
 
 
 def quick(likelihood="normal", **params):
-    return DPMixture(likelihood, **{"n_iter": 200, "thin": 5, "random_state": 1, **params})
+    settings = {"n_iter": 200, "thin": 5, "n_chains": 1, "random_state": 1}
+    return DPMixture(likelihood, **settings | params)
 
 
 @parametrize_with_checks([quick(n_iter=20)])
@@ -109,7 +110,14 @@ def test_traces_callback_and_samples():
         and {sweep for sweep, *_ in seen} == set(range(30))
         and len(seen[0][1]) == 120
     )
-    assert {*model.trace_} == {"n_components", "log_joint", "log_likelihood", "alpha"}
+    assert {*model.trace_} == {
+        *("n_components", "log_joint", "log_likelihood", "alpha", "log_mixture", "joined"),
+        *("share_1", "share_2", "share_3"),
+        *("splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted"),
+    }
+    assert {*quick(n_iter=4, split_merge=0).fit(CLOUDS).trace_} == {*model.trace_} - {
+        *("joined", "splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted")
+    }
     assert all(trace.shape == (30,) for trace in model.trace_.values()) and model.traces_[
         "alpha"
     ].shape == (2, 30)
