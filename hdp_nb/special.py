@@ -345,23 +345,7 @@ def draw_log_categorical(rng: np.random.Generator, logw: np.ndarray) -> tuple[in
 
 @njit
 def sample_log_categorical(rng: np.random.Generator, logw: np.ndarray) -> int:
-    """Draw k with probability exp(logw[k]) / sum(exp(logw)), safe for log weights of any size.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-    logw : float64 array, shape (K,)
-        Log weights, -inf for what must not be drawn. Not changed.
-
-    Returns
-    -------
-    int
-
-    Raises
-    ------
-    ValueError
-        If all entries are -inf, or one is NaN or inf.
-    """
+    "Draw k with probability exp(logw[k]) / sum(exp(logw)), as `draw_log_categorical` does."
     return draw_log_categorical(rng, logw)[0]
 
 # %% ../nbs/05_special.ipynb #7edfb5ba
