@@ -898,8 +898,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                       'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler.NestedSampler.workspace': ( 'nested_sampler.html#nestedsampler.workspace',
                                                                                           'hdp_nb/nested_sampler.py'),
-                                       'hdp_nb.nested_sampler._largest_shares': ( 'nested_sampler.html#_largest_shares',
-                                                                                  'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler._log_beta_ratio': ( 'nested_sampler.html#_log_beta_ratio',
                                                                                   'hdp_nb/nested_sampler.py'),
                                        'hdp_nb.nested_sampler._log_mixture': ( 'nested_sampler.html#_log_mixture',

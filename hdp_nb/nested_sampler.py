@@ -19,6 +19,7 @@ from scipy.special import logsumexp
 from .chain import with_attributes
 from .checks import check_int, check_positive
 from .corpus import Corpus, as_corpus
+from .dp import largest_shares
 from hdp_nb.nested import (
     BOTH,
     GLOBAL,
@@ -191,7 +192,7 @@ def _log_rest(work, prior, gamma):
 @njit(nogil=True)
 def _log_mixture(state, data, work, prior):
     "Log probability of the words given clusters, under the mean distribution of each cluster."
-    n, n_l, side, S, L = work.n, work.n_l, work.side, work.S, work.n_l.shape[1]
+    n, n_l, top, side, S, L = work.n, work.n_l, work.top, work.side, work.S, work.n_l.shape[1]
     a, b, eta, total, p = prior.conc_global, prior.conc_local, prior.eta, 0.0, np.empty(2)
     everywhere = side.sum(axis=0)
     for j in range(state.c.shape[0]):
@@ -205,12 +206,11 @@ def _log_mixture(state, data, work, prior):
                 if state.q[v] != s and state.q[v] != BOTH:
                     continue
                 m, conc, size = (0, a, S[GLOBAL]) if s == GLOBAL else (k + 1, b, S[LOCAL])
-                for l in range(L):
-                    if n_l[m, l] > 0:
-                        weight = (n_l[m, l] + conc / L) / (work.n_s[m] + conc)
-                        p[s] += weight * (n[m, v, l] + eta) / (n_l[m, l] + size * eta)
-                    else:
-                        p[s] += conc / L / (work.n_s[m] + conc) / size
+                p[s] = (L - top[m]) * conc / L / size  # topics that nobody has
+                for l in range(top[m]):
+                    weight = n_l[m, l] + conc / L
+                    p[s] += weight * (n[m, v, l] + eta) / (n_l[m, l] + size * eta)
+                p[s] /= work.n_s[m] + conc
             total += data.counts[r] * math.log((1.0 - eps) * p[0] + eps * p[1])
     return total
 
@@ -319,11 +319,6 @@ def nested_counts(corpus: Corpus, state: NestedState, n_topics: int) -> NestedCo
     )
 
 # %% ../nbs/35_nested_sampler.ipynb #fffb286d
-def _largest_shares(m_k):
-    "Shares of the documents that the three largest clusters have, 0 where there are fewer."
-    return np.append(np.sort(m_k)[::-1], [0, 0])[:3] / max(m_k.sum(), 1)
-
-
 class NestedSampler:
     """Gibbs sampling for the hybrid nested/hierarchical Dirichlet process.
 
@@ -529,7 +524,7 @@ class NestedSampler:
             "global_share": s.side[:, 1].sum() / max(self.corpus.n_tokens, 1),
             "conc_cluster": float(state.conc_cluster),
             "accepted": float(state.accepted),
-            **{f"share_{i + 1}": share for i, share in enumerate(_largest_shares(s.m_k))},
+            **largest_shares(s.m_k),
             "document_moves": moved,
             "split_merge_accepted": split_merge,
         }
