@@ -9,6 +9,7 @@ from importlib import import_module
 # nothing.
 _HOME = {
     "Corpus": "corpus",
+    "count_texts": "counting",
     "load_corpus": "readers",
     "make_bars": "synthetic",
     "make_five_topics": "synthetic",
@@ -34,14 +35,17 @@ _HOME = {
     "to_pyldavis": "exchange",
 }
 _MODULES = (
+    "arguments",
     "births",
     "chain",
     "checks",
     "convergence",
     "corpus",
+    "counting",
     "diagnostics",
     "direct",
     "distributed",
+    "documents",
     "dp",
     "e_step",
     "emissions",

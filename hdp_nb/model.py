@@ -7,6 +7,7 @@ __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_mo
            'BaseTopicModel']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
+import json
 import math
 import sys
 import time
@@ -27,6 +28,7 @@ from .chain import Chain, Sampler, run_chains
 from .checks import as_rng, check_int, check_number, check_table, plural
 from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_rounds
 from .corpus import Corpus, as_corpus
+from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
 from .priors import ConcentrationPrior
 from .saved_models import SavedModel
 
@@ -312,7 +314,7 @@ class TopicModel(Protocol):
     vocabulary_: list[str] | None
 
     def fit(self, X: Any, y: None = None) -> "TopicModel":
-        "Fit to documents: a Corpus, or counts of shape (n_docs, n_words)."
+        "Fit to documents: strings, a Corpus, or counts of shape (n_docs, n_words)."
 
     def transform(self, X: Any) -> np.ndarray:
         "Return the proportions of the topics in every document, shape (n_docs, n_topics_)."
@@ -346,6 +348,7 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
     topic_shares_: np.ndarray
     n_topics_: int
     vocabulary_: list[str] | None
+    vectorizer_: Any  # only where the documents were raw texts
     n_features_in_: int
 
     _n_features_out = property(
@@ -358,8 +361,12 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         return tags
 
-    def _corpus(self, X: "Corpus | ArrayLike", reset: bool = False) -> Corpus:
+    def _corpus(self, X: Any, reset: bool = False) -> Corpus:
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
+        if is_texts(X):
+            X = count_texts(X) if reset else self._recounted(X)
+        if reset:  # nothing may stay of an earlier fit to texts or to a data frame
+            self.__dict__.pop("vectorizer_", None)
         if not isinstance(X, Corpus):
             check_table(X)
             if not reset:
@@ -367,6 +374,9 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None)
         elif reset:
             self.n_features_in_ = X.n_words
+            self.__dict__.pop("feature_names_in_", None)
+            if X.vectorizer is not None:
+                self.vectorizer_ = X.vectorizer
         if reset:
             corpus = as_corpus(X)
             words = getattr(self, "feature_names_in_", np.array(corpus.vocab or [], str)).tolist()
@@ -375,6 +385,30 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
         check_is_fitted(self)
         return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)
 
+    def _recounted(self, texts: Any) -> Corpus:
+        "Raw texts as counts of the words that the model knows."
+        check_is_fitted(self)
+        if not hasattr(self, "vectorizer_"):
+            raise ValueError(
+                "X must be counts of shape (n_docs, n_words) or a Corpus, as it was for fit; got"
+                " text, and only a model that was fitted to texts knows how to count their words"
+            )
+        return recount_texts(texts, self.vectorizer_)
+
+    def _results(self) -> dict[str, Any]:
+        results = super()._results()
+        if "vectorizer_" in results:
+            results["vectorizer_"] = json.dumps(pack_vectorizer(self.vectorizer_))
+        return results
+
+    @classmethod
+    def _restore(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        model = super()._restore(meta, arrays)
+        if hasattr(model, "vectorizer_"):
+            packed = json.loads(model.vectorizer_)
+            model.vectorizer_ = unpack_vectorizer(packed, model.vocabulary_)
+        return model
+
     def score(self, X: "Corpus | ArrayLike", y: None = None) -> float:
         """Score new documents by document completion.
 
@@ -382,7 +416,7 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
             Documents that the model was not fitted to.
         y : ignored
 
@@ -411,7 +445,7 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
             Documents that the model was not fitted to.
 
         Returns

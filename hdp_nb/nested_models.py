@@ -56,7 +56,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.c` is the cluster of every
@@ -171,7 +171,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -221,7 +221,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -238,7 +238,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -297,7 +297,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
