@@ -33,7 +33,8 @@ SITE = Path(sysconfig.get_paths()["purelib"])
 # Words without a meaning of their own, by a list that the package does not use, and what is left of
 # contractions that were cut.
 FUNCTION_WORDS = set(
-    """the a an of to in for on with at by from up about into over after under between through during
+    """the a an of to in for on with at by from up about into over after under between through
+    during
     before and or but nor so yet if because as until while although though unless since whether
     that this these those i you he she it we they me him her us them my your his its our their
     mine yours who whom whose which what when where why how is am are was were be been being

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from notebooks import ROOT, read
 from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from hdp_nb import cli, count_texts, load_corpus, load_model
+from hdp_nb.corpus import Corpus
 from hdp_nb.counting import LANGUAGES, TOKEN, find_languages, is_texts
 from hdp_nb.documents import Texts, guess_text_format
 from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
@@ -69,9 +71,11 @@ def test_every_topic_model_takes_texts(model, tmp_path):
     np.testing.assert_array_equal(same.components_, model.components_)
     assert all(isinstance(w, str) for row in model.top_words(3) for w in row)
     new = ["A storm at sea, the ship isn't new.", "", "Unheard-of things!", "The judge's law"]
-    counted = corpus.vectorizer.transform(new)
+    cut = CountVectorizer(token_pattern=TOKEN).build_analyzer()
+    known = Corpus.from_docs([[w for w in cut(t) if w in corpus.vocab] for t in new], corpus.vocab)
     for take in (model.transform, model.score):
-        np.testing.assert_array_equal(take(new * 3), take(np.tile(counted.toarray(), (3, 1))))
+        np.testing.assert_array_equal(take(new), take(known))
+    assert model.transform(corpus.vectorizer.transform(new)).shape == (4, model.n_topics_)
     model.save(tmp_path / "model.npz")
     for again in (load_model(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(again.transform(new), model.transform(new))
@@ -330,3 +334,20 @@ def test_six_kinds_of_texts_without_an_option():
         naive = HDP(**chains).fit(bare.fit_transform(texts))
         words = naive.top_words(10, bare.get_feature_names_out())
         assert raw.bad_topics(words, naive.topic_shares_)  # the check sees what it should
+
+
+def test_the_quick_start_prints_what_is_stored(capsys):
+    cells = read(ROOT / "nbs" / "77_quickstart.ipynb").cells
+    first = next(i for i, cell in enumerate(cells) if cell.source.startswith("## Raw texts\n"))
+    names = {}
+    for cell in cells[first + 1 : first + 3]:
+        exec(cell.source, names)
+    stored = [out for cell in cells[first + 1 : first + 3] for out in cell.outputs]
+    assert capsys.readouterr().out == "".join(o.text for o in stored if o.name == "stdout")
+    assert {row[0] for row in names["model"].top_words(1)} <= {
+        "sea",
+        "storm",
+        "wine",
+        "bread",
+        "judge",
+    }
