@@ -819,6 +819,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'hdp_nb.model.TopicModel.topics': ('model.html#topicmodel.topics', 'hdp_nb/model.py'),
                               'hdp_nb.model.TopicModel.transform': ('model.html#topicmodel.transform', 'hdp_nb/model.py'),
                               'hdp_nb.model._arviz': ('model.html#_arviz', 'hdp_nb/model.py'),
+                              'hdp_nb.model.with_groups': ('model.html#with_groups', 'hdp_nb/model.py'),
                               'hdp_nb.model.with_moves': ('model.html#with_moves', 'hdp_nb/model.py')},
             'hdp_nb.moves': { 'hdp_nb.moves.Cells': ('moves.html#cells', 'hdp_nb/moves.py'),
                               'hdp_nb.moves.Mixture': ('moves.html#mixture', 'hdp_nb/moves.py'),

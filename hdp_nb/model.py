@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_moves', 'TopicModel',
-           'BaseTopicModel']
+           'with_groups', 'BaseTopicModel']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
 import json
@@ -12,7 +12,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -338,6 +338,38 @@ class TopicModel(Protocol):
         "Return a table of the topics, as columns."
 
 # %% ../nbs/62_model.ipynb #38d620a2
+def with_groups(corpus: Corpus, groups: Any) -> Corpus:
+    """Add labels of documents that `fit` was given to those that its corpus has.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    groups : dict, data frame, sequence of labels, or None
+        For each level of nesting, outermost first, one label per document; a mere sequence is one
+        level, "group".
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    ValueError
+        There are not as many labels as documents, or they are neither strings nor integers.
+    """
+    if groups is None:
+        return corpus
+    if hasattr(groups, "columns"):
+        groups = {str(name): groups[name] for name in groups.columns}
+    elif not isinstance(groups, Mapping):
+        groups = {"group": groups}
+    grouped = Corpus(
+        corpus.x, corpus.offsets, corpus.vocab, {**corpus.groups, **groups}, n_words=corpus.n_words
+    )
+    grouped.vectorizer = corpus.vectorizer
+    return grouped
+
+
 class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel):
     """Base of the topic models: validation of documents, scores, words of topics.
 

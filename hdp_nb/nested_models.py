@@ -22,7 +22,15 @@ from .convergence import ConvergenceWarning, begin_apart
 from .corpus import Corpus
 from .dp import point_partition
 from .mixtures import MAX_COMPARED
-from .model import BaseTopicModel, Callback, PathLike, PriorLike, SampledModel, Seed
+from hdp_nb.model import (
+    BaseTopicModel,
+    Callback,
+    PathLike,
+    PriorLike,
+    SampledModel,
+    Seed,
+    with_groups,
+)
 from hdp_nb.nested_sampler import (
     NestedCounts,
     NestedPredictive,
@@ -51,6 +59,7 @@ class _Nested(BaseTopicModel, SampledModel):
         y: None = None,
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
+        groups: Any = None,
     ) -> Any:
         """Fit to documents.
 
@@ -64,6 +73,9 @@ class _Nested(BaseTopicModel, SampledModel):
             global, 0 local, 2 both.
         checkpoint : path, optional
             File to write the chains to as they run, and to resume from if it exists.
+        groups : dict, data frame or sequence of labels, optional
+            For each level, one label per document, which `categories` may name; a mere sequence is
+            the level "group".
 
         Returns
         -------
@@ -74,7 +86,7 @@ class _Nested(BaseTopicModel, SampledModel):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        corpus = self._corpus(X, reset=True)
+        corpus = with_groups(self._corpus(X, reset=True), groups)
         sampler = self._sampler(corpus)
         opposite = isinstance(self.init, str) and not self._known()
         starts = begin_apart(sampler, self.n_chains, sampler.K) if opposite else sampler

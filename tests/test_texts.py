@@ -145,7 +145,7 @@ def test_it_is_said_what_was_left_out(caplog):
 
 
 def test_options_do_what_they_say():
-    texts = some_texts()
+    texts = some_texts() + ["sea"] * 3
     every = CountVectorizer(token_pattern=TOKEN).fit(texts).get_feature_names_out().tolist()
     assert count_texts(texts, stop_words=None, min_df=1, max_df=1.0).vocab == every
     assert {"don't", "isn't", "we've"} < set(every) and not {"don", "isn", "ve", "s"} & set(every)
@@ -351,3 +351,29 @@ def test_the_quick_start_prints_what_is_stored(capsys):
         "bread",
         "judge",
     }
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
+def test_groups_are_given_to_fit():
+    "As a dict, a data frame or mere labels, with texts as with counts; the same as in a Corpus."
+    pandas, texts = pytest.importorskip("pandas"), some_texts()
+    kinds, halves = [str(j % 3) for j in range(60)], [j // 30 for j in range(60)]
+    tree = clone(MODELS[2]).set_params(levels=["half", "kind"])
+    both = {"half": halves, "kind": kinds}
+    want = clone(tree).fit(count_texts(texts, groups=both))
+    assert len(want.nodes_) == 1 + 2 + 6
+    for X in (texts, count_texts(texts), count_texts(texts, groups={"half": halves})):
+        for groups in (both, pandas.DataFrame(both)):
+            found = clone(tree).fit(X, groups=groups)
+            assert found.nodes_ == want.nodes_
+            np.testing.assert_array_equal(found.components_, want.components_)
+    one = clone(MODELS[2]).fit(texts, groups=np.array(kinds))
+    assert one.levels_ == ["group"] and len(one.nodes_) == 4
+    assert one.transform(count_texts(texts, groups={"group": kinds})).shape[0] == 60
+    known = clone(MODELS[6]).set_params(categories="group").fit(texts, groups=kinds)
+    assert sorted(known.categories_) == ["0", "1", "2"]
+    for model in (tree, MODELS[6]):
+        with pytest.raises(ValueError, match="one label per document: 60 documents, got 2"):
+            clone(model).fit(texts, groups=["a", "b"])
+    with pytest.raises(ValueError, match=r"as tuples, got .*fit\(X, groups=...\)"):
+        clone(tree).set_params(groups=np.array(kinds)).fit(texts, groups=both)
