@@ -304,8 +304,8 @@ def check_table(X: Any) -> None:
         is_text(row) or isinstance(row, (list, tuple)) and row and is_text(row[0]) for row in rows
     ):
         raise ValueError(
-            f"X must be {takes}, got text: scikit-learn's CountVectorizer().fit_transform counts"
-            " the words of strings, Corpus.from_docs takes lists of words"
+            f"X must be {takes}, got text: topic models take a list of strings, one per document,"
+            " hdp_nb.load_corpus reads files, Corpus.from_docs takes lists of words"
         )
     check_rows(X, takes, "; Corpus.from_docs takes lists of word ids")
 

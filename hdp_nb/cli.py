@@ -17,6 +17,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import hdp_nb
+from hdp_nb.arguments import (
+    add_corpus_arguments,
+    add_option,
+    count_argument,
+    load_argument,
+    number_argument,
+    source_argument,
+)
 from .report import run_report, write_report
 from hdp_nb.results import (
     RESULTS,
@@ -64,21 +72,6 @@ def _say(args: argparse.Namespace, message: str) -> None:
         print(message, file=sys.stderr, flush=True)
 
 # %% ../nbs/76_cli.ipynb #f1746329
-def _load_argument(args: argparse.Namespace) -> Any:
-    "The corpus that the arguments name."
-    words = args.stop_words
-    if words not in (None, "english"):
-        words = Path(words).read_text(encoding="utf-8").split()
-    options = {
-        "column": args.column,
-        "min_count": args.min_count,
-        "min_df": args.min_df,
-        "stop_words": words,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    return hdp_nb.load_corpus(args.corpus, format=args.format, vocab=args.vocab, **given)
-
-
 def _describe(name: str, corpus: Any) -> str:
     "A corpus in one line, in the words of its own repr."
     return f"{name}: {repr(corpus).removeprefix('Corpus(').removesuffix(')')}"
@@ -126,7 +119,10 @@ _MODEL = (
     "n_chains",
     "max_time",
 )
-_READING = ("corpus", "format", "vocab", "column", "min_count", "min_df", "stop_words")
+_READING = (
+    *("corpus", "format", "vocab", "column", "encoding"),
+    *("stop_words", "min_df", "max_df", "min_count"),
+)
 
 
 def _estimator(args: argparse.Namespace) -> Any:
@@ -164,12 +160,20 @@ def _verdict_line(verdict: dict | None) -> str:
 
 def _fit(args: argparse.Namespace) -> int:
     "`hdp_nb fit`"
+    with source_argument(args):
+        return _fit_source(args)
+
+
+def _fit_source(args: argparse.Namespace) -> int:
+    "`hdp_nb fit`, of documents in a file."
     begin, out = time.monotonic(), Path(args.out)
     if out.is_symlink():
         out = Path(os.path.realpath(out))
     check_out(out, args.overwrite)
     args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
-    corpus = _load_argument(args)
+    corpus, note = load_argument(args)
+    if note:
+        _say(args, note)
     level = _level(corpus, args.group)
     train, test, rows = _split(corpus, args.test_size, args.seed)
     with unfinished_run(out) as part:
@@ -337,8 +341,10 @@ def _read_model(folder: Path) -> Any:
 def _score(args: argparse.Namespace) -> int:
     "`hdp_nb score`"
     model = _read_model(Path(args.dir))
-    loaded = _load_argument(args)
-    corpus, note = _match(loaded, model)
+    with source_argument(args):
+        loaded, note = load_argument(args, getattr(model, "vectorizer_", None))
+    corpus, lost = _match(loaded, model)
+    note = lost or note
     n_v = model.samples_[0].n_vk.sum(axis=1)
     scores = score_model(model, n_v, corpus, args.test_size, args.seed)
     if note:
@@ -372,21 +378,6 @@ def _prior(text: str) -> list[float] | None:
     return [shape, rate]
 
 
-def _count(text: str) -> int:
-    "A whole number from 1 on."
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"takes a whole number from 1 on, got {text!r}")
-    return int(text)
-
-
-def _number_argument(text: str) -> float:
-    "A number, whole or not."
-    try:
-        return int(text) if text.isdigit() else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"takes a number, got {text!r}") from None
-
-
 def _names(text: str) -> list[str]:
     "Names, separated by commas."
     return text.split(",")
@@ -402,58 +393,6 @@ def _sweeps(text: str) -> int | str:
     return text if text == "auto" else int(text)
 
 # %% ../nbs/76_cli.ipynb #6184f61e
-def _option(parser: Any, flag: str, help: str, **settings: Any) -> None:
-    "Add an option; a default that it has is named in its help."
-    if settings.get("default") is not None:
-        help = f"{help} (%(default)s)"
-    parser.add_argument(flag, help=help, **settings)
-
-
-def _add_corpus(parser: argparse.ArgumentParser) -> None:
-    "The arguments that say how to read a corpus."
-    parser.add_argument(
-        "corpus",
-        metavar="CORPUS",
-        help="sotu, kjv, jargon, alice-words, alice, or a file: .npz, LDA-C, UCI docword, text with"
-        " one document per line, a folder of .txt files, or a .csv or .tsv table with --column",
-    )
-    read = parser.add_argument_group("reading")
-    read.add_argument(
-        "--format",
-        choices=["npz", "ldac", "uci", "csv", "text"],
-        help="of the file; by default recognised from its name and its first lines",
-    )
-    for flag, metavar, kind, text in (
-        (
-            "--vocab",
-            "FILE",
-            str,
-            "words of an LDA-C or UCI file, one per line; by default the file beside it",
-        ),
-        (
-            "--column",
-            "NAME",
-            str,
-            "table: the column with the documents; its other columns are groups",
-        ),
-        (
-            "--min-df",
-            "N",
-            _number_argument,
-            "text: leave out words that occur in fewer documents, or (0.01, say) in a smaller share"
-            " of them",
-        ),
-        ("--min-count", "N", _count, "text: leave out words that occur fewer times"),
-        (
-            "--stop-words",
-            "FILE",
-            str,
-            "text: leave out the words in this file, or 'english' for a list of common ones",
-        ),
-    ):
-        read.add_argument(flag, metavar=metavar, type=kind, help=text)
-
-
 def _add_fit(commands: Any) -> None:
     "`hdp_nb fit` and its options."
     p = commands.add_parser(
@@ -464,7 +403,7 @@ def _add_fit(commands: Any) -> None:
         epilog=_FIT_EXAMPLES,
     )
     p.set_defaults(run=_fit)
-    _add_corpus(p)
+    add_corpus_arguments(p)
     p.add_argument("--out", required=True, metavar="DIR", help="folder for the results")
     p.add_argument(
         "--overwrite",
@@ -472,12 +411,12 @@ def _add_fit(commands: Any) -> None:
         help="replace the results in DIR, once the new ones are complete, and discard an unfinished"
         " run with other settings",
     )
-    _option(
+    add_option(
         p,
         "--test-size",
         "documents to hold out for the score, as a number or (0.1, say) as a share of them; 0:"
         " none",
-        type=_number_argument,
+        type=number_argument,
         default=0.1,
         metavar="N",
     )
@@ -486,8 +425,10 @@ def _add_fit(commands: Any) -> None:
         metavar="LEVEL",
         help="draw the shares of the topics by this level of groups (the outermost)",
     )
-    _option(p, "--top-words", "words to show of a topic", type=_count, default=10, metavar="N")
-    _option(
+    add_option(
+        p, "--top-words", "words to show of a topic", type=count_argument, default=10, metavar="N"
+    )
+    add_option(
         p, "--seed", "of all randomness: the same seed gives the same files", type=int, default=0
     )
     p.add_argument("--quiet", action="store_true", help="no progress bar, no notes")
@@ -509,7 +450,7 @@ def _add_model(group: Any) -> None:
         ("--alpha", 1.0, "concentration of the documents, and of --levels, to begin with"),
         ("--gamma", 1.0, "concentration of the corpus, to begin with"),
     ):
-        _option(group, flag, text, type=float, default=default)
+        add_option(group, flag, text, type=float, default=default)
     for name, typed in (("alpha", "1,1"), ("gamma", "1,1"), ("eta", "fixed")):
         group.add_argument(
             f"--{name}-prior",
@@ -529,7 +470,7 @@ def _add_sampling(group: Any) -> None:
         " (crf; with --levels direct)",
     )
     numbers = {"type": int, "metavar": "N"}
-    _option(
+    add_option(
         group,
         "--moves",
         "moves between numbers of topics before every sweep, 0 for none, or 'auto': as many as a"
@@ -539,8 +480,8 @@ def _add_sampling(group: Any) -> None:
         metavar="N",
     )
     proposals = "proposals to split or merge topics with every sweep"
-    _option(group, "--split-merge", proposals, default=0, **numbers)
-    _option(
+    add_option(group, "--split-merge", proposals, default=0, **numbers)
+    add_option(
         group,
         "--n-iter",
         "sweeps over all tokens, or 'auto': until the chains agree, 3,000 at most",
@@ -551,9 +492,9 @@ def _add_sampling(group: Any) -> None:
     group.add_argument(
         "--max-time", type=float, metavar="SECONDS", help="end the sweeps after this time"
     )
-    _option(group, "--burn-in", "sweeps before the first that is kept (half of them)", **numbers)
-    _option(group, "--thin", "keep every N-th after that", default=10, **numbers)
-    _option(
+    add_option(group, "--burn-in", "sweeps before the first that is kept (half of them)", **numbers)
+    add_option(group, "--thin", "keep every N-th after that", default=10, **numbers)
+    add_option(
         group,
         "--init",
         "'opposite': every other chain begins with one topic, the others, and a single chain, with"
@@ -569,7 +510,7 @@ def _add_sampling(group: Any) -> None:
         help="independent chains; only several can show whether they have converged (%(default)s)",
         **numbers,
     )
-    _option(
+    add_option(
         group,
         "--n-jobs",
         "chains at a time, and threads for --sampler parallel; -1: one per core; the result is the"
@@ -591,11 +532,12 @@ the same command continues it and gives the same result, also with a larger --n-
 from --n-iter 200 on). Ctrl-C also leaves the results so far there."""
 
 _FIT_EXAMPLES = """examples:
+  hdp_nb fit letters.csv --column text --out results/letters
+  hdp_nb fit folder/of/texts --out results/texts
+  zcat letters.jsonl.gz | hdp_nb fit - --column text --out results/letters --group year
+  hdp_nb fit letters.txt --out results/letters --stop-words mine.txt --min-df 5
   hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200
   hdp_nb fit sotu --out results/tree --eta 0.1 --levels period,president
-  hdp_nb fit letters.txt --out results/letters --stop-words english --min-count 5
-  hdp_nb fit folder/of/texts --out results/texts --stop-words english --min-df 3
-  hdp_nb fit letters.csv --column text --out results/letters --stop-words english --group year
   hdp_nb fit docword.nips.txt.gz --vocab vocab.nips.txt --out results/nips --n-chains 4"""
 
 _EXAMPLES = """examples:
@@ -626,14 +568,16 @@ def _parser() -> argparse.ArgumentParser:
         return command
 
     topics = add(_show_topics, "topics", "print the topics of a run")
-    _option(topics, "--n-words", "words of each topic", type=_count, default=10, metavar="N")
+    add_option(
+        topics, "--n-words", "words of each topic", type=count_argument, default=10, metavar="N"
+    )
     topics.add_argument("--csv", action="store_true", help="all topics, as comma-separated values")
 
     score = add(_score, "score", "predict other documents")
-    _add_corpus(score)
+    add_corpus_arguments(score)
     hide = "of the tokens of each document to hold out"
-    _option(score, "--test-size", hide, type=float, default=0.2, metavar="SHARE")
-    _option(score, "--seed", "of all randomness", type=int, default=0)
+    add_option(score, "--test-size", hide, type=float, default=0.2, metavar="SHARE")
+    add_option(score, "--seed", "of all randomness", type=int, default=0)
     score.add_argument("--quiet", action="store_true", help="no notes")
 
     add(run_report, "report", "write DIR/report.html, one page with everything")

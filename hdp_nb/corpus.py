@@ -207,6 +207,8 @@ class Corpus:
         As given; `vocab` is None where there are only ids.
     groups : dict of str to array, shape (n_docs,)
         Labels of each level; empty where there are none.
+    vectorizer : CountVectorizer or None
+        Where the documents were raw texts: what counts the words of others in the same way.
 
     Raises
     ------
@@ -249,6 +251,7 @@ class Corpus:
                 + ("" if n_words is None else f", n_words={n_words}")
             )
         self.groups = check_labels({} if groups is None else groups, self.n_docs)
+        self.vectorizer: Any = None
 
     @property
     def n_docs(self) -> int:

@@ -141,13 +141,14 @@ def check_group_paths(groups: Any, n_levels: int) -> list[tuple]:
                 if isinstance(path, list | tuple)
                 else None
             )
-            for path in groups or ()
+            for path in (() if groups is None else groups)
         ]
     except TypeError:
         groups = [None]
     if any(path is None or not 0 < len(path) <= n_levels for path in groups):
         raise ValueError(
-            f"groups must hold paths of 1 to {n_levels} labels, as tuples, got {groups!r}"
+            f"groups must hold paths of 1 to {n_levels} labels, as tuples, got {groups!r:.80};"
+            " labels of the documents go to fit(X, groups=...)"
         )
     return groups
 

@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_moves', 'TopicModel',
-           'BaseTopicModel']
+           'with_groups', 'BaseTopicModel']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
+import json
 import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -27,6 +28,7 @@ from .chain import Chain, Sampler, run_chains
 from .checks import as_rng, check_int, check_number, check_table, plural
 from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_rounds
 from .corpus import Corpus, as_corpus
+from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
 from .priors import ConcentrationPrior
 from .saved_models import SavedModel
 
@@ -312,7 +314,7 @@ class TopicModel(Protocol):
     vocabulary_: list[str] | None
 
     def fit(self, X: Any, y: None = None) -> "TopicModel":
-        "Fit to documents: a Corpus, or counts of shape (n_docs, n_words)."
+        "Fit to documents: strings, a Corpus, or counts of shape (n_docs, n_words)."
 
     def transform(self, X: Any) -> np.ndarray:
         "Return the proportions of the topics in every document, shape (n_docs, n_topics_)."
@@ -336,6 +338,38 @@ class TopicModel(Protocol):
         "Return a table of the topics, as columns."
 
 # %% ../nbs/62_model.ipynb #38d620a2
+def with_groups(corpus: Corpus, groups: Any) -> Corpus:
+    """Add labels of documents that `fit` was given to those that its corpus has.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    groups : dict, data frame, sequence of labels, or None
+        For each level of nesting, outermost first, one label per document; a mere sequence is one
+        level, "group".
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    ValueError
+        There are not as many labels as documents, or they are neither strings nor integers.
+    """
+    if groups is None:
+        return corpus
+    if hasattr(groups, "columns"):
+        groups = {str(name): groups[name] for name in groups.columns}
+    elif not isinstance(groups, Mapping):
+        groups = {"group": groups}
+    grouped = Corpus(
+        corpus.x, corpus.offsets, corpus.vocab, {**corpus.groups, **groups}, n_words=corpus.n_words
+    )
+    grouped.vectorizer = corpus.vectorizer
+    return grouped
+
+
 class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel):
     """Base of the topic models: validation of documents, scores, words of topics.
 
@@ -346,6 +380,7 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
     topic_shares_: np.ndarray
     n_topics_: int
     vocabulary_: list[str] | None
+    vectorizer_: Any  # only where the documents were raw texts
     n_features_in_: int
 
     _n_features_out = property(
@@ -358,8 +393,12 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         return tags
 
-    def _corpus(self, X: "Corpus | ArrayLike", reset: bool = False) -> Corpus:
+    def _corpus(self, X: Any, reset: bool = False) -> Corpus:
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
+        if is_texts(X):
+            X = count_texts(X) if reset else self._recounted(X)
+        if reset:  # nothing may stay of an earlier fit to texts or to a data frame
+            self.__dict__.pop("vectorizer_", None)
         if not isinstance(X, Corpus):
             check_table(X)
             if not reset:
@@ -367,6 +406,9 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
             X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None)
         elif reset:
             self.n_features_in_ = X.n_words
+            self.__dict__.pop("feature_names_in_", None)
+            if X.vectorizer is not None:
+                self.vectorizer_ = X.vectorizer
         if reset:
             corpus = as_corpus(X)
             words = getattr(self, "feature_names_in_", np.array(corpus.vocab or [], str)).tolist()
@@ -375,6 +417,30 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
         check_is_fitted(self)
         return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)
 
+    def _recounted(self, texts: Any) -> Corpus:
+        "Raw texts as counts of the words that the model knows."
+        check_is_fitted(self)
+        if not hasattr(self, "vectorizer_"):
+            raise ValueError(
+                "X must be counts of shape (n_docs, n_words) or a Corpus, as it was for fit; got"
+                " text, and only a model that was fitted to texts knows how to count their words"
+            )
+        return recount_texts(texts, self.vectorizer_)
+
+    def _results(self) -> dict[str, Any]:
+        results = super()._results()
+        if "vectorizer_" in results:
+            results["vectorizer_"] = json.dumps(pack_vectorizer(self.vectorizer_))
+        return results
+
+    @classmethod
+    def _restore(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        model = super()._restore(meta, arrays)
+        if hasattr(model, "vectorizer_"):
+            packed = json.loads(model.vectorizer_)
+            model.vectorizer_ = unpack_vectorizer(packed, model.vocabulary_)
+        return model
+
     def score(self, X: "Corpus | ArrayLike", y: None = None) -> float:
         """Score new documents by document completion.
 
@@ -382,7 +448,7 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
             Documents that the model was not fitted to.
         y : ignored
 
@@ -411,7 +477,7 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
             Documents that the model was not fitted to.
 
         Returns

@@ -22,7 +22,15 @@ from .convergence import ConvergenceWarning, begin_apart
 from .corpus import Corpus
 from .dp import point_partition
 from .mixtures import MAX_COMPARED
-from .model import BaseTopicModel, Callback, PathLike, PriorLike, SampledModel, Seed
+from hdp_nb.model import (
+    BaseTopicModel,
+    Callback,
+    PathLike,
+    PriorLike,
+    SampledModel,
+    Seed,
+    with_groups,
+)
 from hdp_nb.nested_sampler import (
     NestedCounts,
     NestedPredictive,
@@ -51,12 +59,13 @@ class _Nested(BaseTopicModel, SampledModel):
         y: None = None,
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
+        groups: Any = None,
     ) -> Any:
         """Fit to documents.
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.c` is the cluster of every
@@ -64,6 +73,9 @@ class _Nested(BaseTopicModel, SampledModel):
             global, 0 local, 2 both.
         checkpoint : path, optional
             File to write the chains to as they run, and to resume from if it exists.
+        groups : dict, data frame or sequence of labels, optional
+            For each level, one label per document, which `categories` may name; a mere sequence is
+            the level "group".
 
         Returns
         -------
@@ -74,7 +86,7 @@ class _Nested(BaseTopicModel, SampledModel):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        corpus = self._corpus(X, reset=True)
+        corpus = with_groups(self._corpus(X, reset=True), groups)
         sampler = self._sampler(corpus)
         opposite = isinstance(self.init, str) and not self._known()
         starts = begin_apart(sampler, self.n_chains, sampler.K) if opposite else sampler
@@ -171,7 +183,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -221,7 +233,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -238,7 +250,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -297,7 +309,7 @@ class _Nested(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------

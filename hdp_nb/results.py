@@ -163,18 +163,14 @@ def score_against_unigram(scores: dict[str, float]) -> str:
 # %% ../nbs/74_results.ipynb #644be0b7
 def _beginnings(args: Any, numbers: set[int]) -> dict[int, str]:
     "The first 400 characters of the documents with these numbers, if the corpus is made of texts."
-    readers = hdp_nb.readers
-    if (
-        args.corpus in readers.BUNDLED
-        or args.column is None
-        and (args.format or readers.guess_format(Path(args.corpus))) != "text"
-    ):
+    path, readers = Path(getattr(args, "source", args.corpus)), hdp_nb.readers
+    if args.corpus in readers.BUNDLED:
         return {}
-    return {
-        j: " ".join(text.split())[:400]
-        for j, text in enumerate(readers.iter_texts(args.corpus, args.column))
-        if j in numbers
-    }
+    format = args.format or readers.guess_format(path, args.encoding)
+    if format not in hdp_nb.documents.TEXT_FORMATS:
+        return {}
+    texts = hdp_nb.documents.Texts(path, args.column, format, args.encoding)
+    return {j: " ".join(text.split())[:400] for j, text in enumerate(texts) if j in numbers}
 
 
 def _doc_topic(model: Any, train: Any) -> Any:

@@ -64,7 +64,7 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the topic of every
@@ -169,7 +169,7 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .convergence import MANY
 from .corpus import Corpus
 from .hierarchy import find_nodes
-from .model import Callback, PathLike, PriorLike, Seed
+from .model import Callback, PathLike, PriorLike, Seed, with_groups
 from .topic_models import GibbsTopicModel
 from .topics import TopicCounts, predictive_topics
 from .tree import TreeSampler
@@ -136,13 +136,14 @@ class TreeHDP(GibbsTopicModel):
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
         topics: Any = None,
+        groups: Any = None,
     ) -> Any:
         """Fit to documents in groups.
 
         Parameters
         ----------
-        X : Corpus with the group columns of `levels`, or counts of shape (n_docs, n_words), which
-            have no groups
+        X : Corpus with the group columns of `levels`, list of str, or counts of shape
+            (n_docs, n_words); the latter have no groups but those that are given
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the topic of every
@@ -153,6 +154,9 @@ class TreeHDP(GibbsTopicModel):
         topics : fitted HDP or TreeHDP, or TopicCounts, optional
             Topics to begin with. They keep their words and, at the root, the weight that the
             documents of that fit give them; others may be added.
+        groups : dict, data frame or sequence of labels, optional
+            For each level, outermost first, one label per document; a mere sequence is one level,
+            "group". New documents get theirs as a Corpus, from `count_texts` for example.
 
         Returns
         -------
@@ -163,7 +167,7 @@ class TreeHDP(GibbsTopicModel):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        corpus = self._corpus(X, reset=True)
+        corpus = with_groups(self._corpus(X, reset=True), groups)
         given, rows = self._given(topics)
         sampler = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]

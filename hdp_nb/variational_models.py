@@ -122,7 +122,7 @@ class _VariationalTopics(BaseTopicModel):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
 
         Returns
         -------
@@ -258,7 +258,7 @@ class VariationalHDP(_VariationalTopics):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
         y : ignored
         callback : callable, optional
             Called as `callback(pass, state)`, state a VariationalState, after every pass. It may
@@ -451,7 +451,7 @@ class OnlineHDP(_VariationalTopics):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
         y : ignored
         callback : callable, optional
             Called as `callback(minibatch, state)`, state an OnlineState, after every minibatch. It
@@ -509,7 +509,7 @@ class OnlineHDP(_VariationalTopics):
 
         Parameters
         ----------
-        X : Corpus, or counts of shape (n_docs, n_words), sparse or dense
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
             The first minibatch sets the vocabulary.
         y : ignored
 

@@ -136,7 +136,7 @@ def test_counts_in_a_file(case, refused):
         ("docword.a.txt", "2\n3\n1\n1 4 1\n", "words 1 to 3"),
         ("docword.a.txt", "2\n3\n", "three lines"),
         ("docword.a.txt", "0\n3\n0\n", "D"),
-        ("a.txt", "", "no word"),
+        ("a.txt", "", "at least one document"),
         ("a.txt", "1 2 3\n", "no word"),
     ],
 )

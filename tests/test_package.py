@@ -95,9 +95,83 @@ def test_kernels_are_kept_where_told(tmp_path):
         run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() == ["True", "0"]
         and len(list((tmp_path / "kernels").iterdir())) == 2
     )
-    assert run(
-        sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": ""}, cwd=tmp_path
-    ).split() == ["False", "0"]
+    for off in ("", "0"):
+        assert run(
+            sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": off}, cwd=tmp_path
+        ).split() == ["False", "0"]
+
+
+KERNEL = (
+    "import numpy as np; from hdp_nb.special import antoniak;"
+    " print(int(antoniak(np.random.default_rng(0), 5, 1.0) >= 1), antoniak.stats.cache_path,"
+    " sum(antoniak.stats.cache_hits.values()))"
+)
+
+
+@pytest.fixture
+def kernel(tmp_path):
+    "Call a kernel in a process whose user has an empty home: (where it is kept, from there)."
+    named = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "LOCALAPPDATA": str(tmp_path)}
+
+    def kernel(**more):
+        env = {k: v for k, v in os.environ.items() if k not in ("HDP_NB_CACHE", "XDG_CACHE_HOME")}
+        said = run(sys.executable, "-W", "error", "-c", KERNEL, env={**env, **named, **more})
+        fine, where, hits = said.split()
+        assert fine == "1"
+        return where, int(hits)
+
+    return kernel
+
+
+def test_kernels_are_kept_in_the_users_cache_by_default(tmp_path, kernel):
+    where, hits = kernel()
+    assert hits == 0 and Path(where).is_relative_to(tmp_path) and kernel() == (where, 1)
+    if sys.platform == "linux":
+        assert Path(where).is_relative_to(tmp_path / ".cache" / "hdp_nb")
+        other, hits = kernel(XDG_CACHE_HOME=str(tmp_path / "mine"))
+        assert hits == 0 and Path(other).is_relative_to(tmp_path / "mine" / "hdp_nb")
+        assert kernel(XDG_CACHE_HOME="not/absolute") == (where, 1)
+    assert kernel(HDP_NB_CACHE="0") == ("None", 0)
+
+
+def test_a_damaged_cache_costs_a_compilation(tmp_path, kernel):
+    where, _ = kernel()
+    kept = [path for path in Path(where).iterdir() if "antoniak" in path.name]
+    assert {path.suffix for path in kept} == {".nbi", ".nbc"}
+    for path in kept:
+        whole = path.read_bytes()
+        for broken in (b"", whole[:50], whole[:-9], whole[:60] + b"!" + whole[61:], b"\0" * 99):
+            path.write_bytes(broken)
+            assert kernel() == (where, 0)
+            assert path.read_bytes() != broken and kernel() == (where, 1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_cache_that_others_can_write_is_not_loaded(tmp_path, kernel):
+    "Nor one with links in it; nor is there an error where a cache cannot be."
+    where, _ = kernel()
+    folder = next(path for path in Path(where).parents if path.name.startswith("kernels-"))
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for path in (folder, tmp_path):
+        mode = path.stat().st_mode
+        path.chmod(0o777)
+        assert kernel() == ("None", 0)
+        path.chmod(mode)
+    kept = next(Path(where).glob("*.nbc"))
+    folder.chmod(0o755)
+    kept.chmod(0o666)
+    assert kernel() == ("None", 0)
+    kept.chmod(0o600)
+    assert kernel() == (where, 1)
+    (folder / "link").symlink_to(tmp_path)
+    assert kernel() == ("None", 0)
+    (folder / "link").unlink()
+    (tmp_path / "file").write_text("")
+    assert kernel(HDP_NB_CACHE=str(tmp_path / "file")) == ("None", 0)
+    assert kernel(HDP_NB_CACHE="/proc/none") == ("None", 0)
+    if os.getuid() == 0:  # a file from another's hands
+        os.chown(kept, 12345, -1)
+        assert kernel() == ("None", 0)
 
 
 def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
@@ -108,7 +182,7 @@ def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
     (tmp_path / "repository" / "tests" / "test_nothing.py").write_text("def test_nothing(): pass\n")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     for cache in (user, own):
-        run(sys.executable, "-c", "import hdp_nb", env={**env, "HDP_NB_CACHE": str(cache)})
+        run(sys.executable, "-c", "import hdp_nb.special", env={**env, "HDP_NB_CACHE": str(cache)})
     [kernels] = os.listdir(user)
     assert re.fullmatch("kernels-[0-9a-f]{16}", kernels) and os.listdir(own) == [kernels]
     foreign = [

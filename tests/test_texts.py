@@ -1,0 +1,379 @@
+"""Raw texts, from every door: what is counted, what is said of it, what is refused."""
+
+import gzip
+import importlib.util
+import io
+import json
+import logging
+import pickle
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from notebooks import ROOT, read
+from sklearn.base import clone
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from hdp_nb import cli, count_texts, load_corpus, load_model
+from hdp_nb.corpus import Corpus
+from hdp_nb.counting import LANGUAGES, TOKEN, find_languages, is_texts
+from hdp_nb.documents import Texts, guess_text_format
+from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
+
+ABOUT = [
+    "The captain's ship sailed the sea; its sails weren't torn, they're new, and a storm came.",
+    "I don't think we've enough bread and butter: the baker's oven isn't hot, so it can't bake.",
+    "It's the judge who's heard the court, and he'd not hear the law that they've made.",
+]
+WORDS = [
+    ["captain", "ship", "sailed", "sea", "sails", "torn", "new", "storm", "came"],
+    ["think", "bread", "butter", "baker", "oven", "hot", "bake"],
+    ["judge", "heard", "court", "hear", "law"],
+]
+
+
+def some_texts(n=60):
+    "Short texts about one of three things each, in no order."
+    rng = np.random.default_rng(0)
+    texts = []
+    for j in range(n):
+        mine = WORDS[j % 3]
+        texts.append(ABOUT[j % 3] + " " + " ".join(rng.choice(mine, 6)) + f" No {j}.")
+    return texts
+
+
+chains = dict(n_iter=20, thin=2, n_chains=1, init=100, moves=0, random_state=0)
+MODELS = [
+    HDP(**chains),
+    LDA(4, n_iter=20, thin=2, n_chains=1, random_state=0),
+    TreeHDP(n_iter=8, thin=2, n_chains=1, init=100, moves=0, random_state=0),
+    VariationalHDP(n_topics=5, max_iter=5, random_state=0),
+    OnlineHDP(n_topics=3, random_state=0),
+    NestedDP(n_clusters=5, n_iter=4, thin=2, n_chains=1, random_state=0),
+    HNHDP(n_clusters=4, n_topics=3, n_iter=4, thin=2, n_chains=1, random_state=0),
+]
+several = pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+
+
+@several
+@pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
+def test_every_topic_model_takes_texts(model, tmp_path):
+    "What it learns is what it learns of their counts; then it takes texts, and so when loaded."
+    texts = some_texts()
+    model = clone(model).fit(texts)
+    corpus = count_texts(texts)
+    assert model.vocabulary_ == corpus.vocab == sorted(set(sum(WORDS, [])))
+    same = clone(model).fit(corpus)
+    np.testing.assert_array_equal(same.components_, model.components_)
+    assert all(isinstance(w, str) for row in model.top_words(3) for w in row)
+    new = ["A storm at sea, the ship isn't new.", "", "Unheard-of things!", "The judge's law"]
+    cut = CountVectorizer(token_pattern=TOKEN).build_analyzer()
+    known = Corpus.from_docs([[w for w in cut(t) if w in corpus.vocab] for t in new], corpus.vocab)
+    for take in (model.transform, model.score):
+        np.testing.assert_array_equal(take(new), take(known))
+    assert model.transform(corpus.vectorizer.transform(new)).shape == (4, model.n_topics_)
+    model.save(tmp_path / "model.npz")
+    for again in (load_model(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(again.transform(new), model.transform(new))
+    with pytest.raises(ValueError, match="got None at 1"):
+        model.transform(["sea", None])
+    with pytest.raises(ValueError, match="features"):
+        model.transform(np.ones((2, 3), int))
+    counts = corpus.to_matrix()
+    model.fit(counts)
+    assert not hasattr(model, "vectorizer_") and model.vocabulary_ is None
+    with pytest.raises(ValueError, match="only a model that was fitted to texts"):
+        model.transform(new)
+
+
+@several
+@pytest.mark.parametrize(
+    "X, says",
+    [
+        ("a text", "X must be counts .* got text"),
+        (["sea", 3.5], "X must hold strings like its other documents, got 3.5 at 1"),
+        (["sea", float("nan")], "got nan at 1; an empty document is"),
+        ([3, "sea"], "got 3 at 0"),
+        (["", " "], "texts must hold words|no word was found in 2 texts"),
+        (["1 2", "3.5"], "no word was found in 2 texts; the first is '1 2'"),
+        (["the", "and of"], "no word is left of 3"),
+        ([b"sea"], "X must|bytes|array"),
+        ([["sea", "ship"], ["land"]], "Corpus.from_docs takes lists of words"),
+    ],
+)
+def test_what_is_no_list_of_texts_is_refused(model, X, says):
+    with pytest.raises(ValueError, match=says):
+        clone(model).fit(X)
+
+
+def test_texts_in_the_containers_that_there_are():
+    pandas, texts = pytest.importorskip("pandas"), some_texts()
+    frame = pandas.DataFrame({"text": texts})
+    want = count_texts(texts)
+    for X in (tuple(texts), np.array(texts), np.array(texts, object), frame["text"], frame.text[:]):
+        assert is_texts(X) and count_texts(X) == want
+    assert count_texts(iter(texts)) == want
+    for X in (np.ones(3), [1, 2], [[1, 2]], [["a"]], np.ones((2, 2)), frame, "text", None, []):
+        assert not is_texts(X)
+    missing = pandas.Series(["sea", pandas.NA])
+    with pytest.raises(ValueError, match="at 1"):
+        HDP().fit(missing)
+
+
+def test_scikit_learn_splits_and_chains_texts():
+    texts = some_texts()
+    scores = cross_val_score(HDP(**chains), texts, cv=2)
+    assert np.isfinite(scores).all()
+    pipe = make_pipeline(CountVectorizer(), HDP(**chains)).fit(texts)
+    assert pipe.transform(texts).shape[0] == 60
+
+
+def test_it_is_said_what_was_left_out(caplog):
+    texts = some_texts()
+    count_texts(texts)
+    [record] = caplog.records
+    assert record.name == "hdp_nb" and "\n" not in record.message
+    for part in ("60 texts, 21 words", "stop words (English)", "stop_words, min_df, max_df"):
+        assert part in record.message
+    caplog.clear()
+    count_texts(texts, stop_words=None, min_df=1, max_df=1.0)  # nothing was left to choose
+    assert not caplog.records
+
+
+def test_options_do_what_they_say():
+    texts = some_texts() + ["sea"] * 3
+    every = CountVectorizer(token_pattern=TOKEN).fit(texts).get_feature_names_out().tolist()
+    assert count_texts(texts, stop_words=None, min_df=1, max_df=1.0).vocab == every
+    assert {"don't", "isn't", "we've"} < set(every) and not {"don", "isn", "ve", "s"} & set(every)
+    df = Counter(w for text in texts for w in set(CountVectorizer().build_analyzer()(text)))
+    assert "sea" in count_texts(texts, max_df=df["sea"]).vocab
+    assert "sea" not in count_texts(texts, max_df=df["sea"] - 1).vocab
+    assert "sea" not in count_texts(texts, stop_words=["sea"]).vocab
+    assert "sea" not in count_texts(texts, min_df=df["sea"] + 1, max_df=1.0, stop_words=None).vocab
+    assert "Sea" in count_texts(["Sea, sea"], lowercase=False).vocab
+    for name in LANGUAGES:
+        assert count_texts(["sea"], stop_words=name).vocab == ["sea"]
+
+
+def test_words_without_running_text_have_no_language():
+    "Tags, names, lemmas: nothing is left out of them for its language."
+    assert not find_languages(
+        Counter("python numpy list of tags for data".split() * 1 + ["x"] * 90)
+    )
+    corpus = count_texts(["numpy scipy", "is sparse matrix numba kernel cache scipy python pandas"])
+    assert "is" in corpus.vocab
+
+
+def letters(tmp_path, write):
+    path = tmp_path / "letters"
+    write(path)
+    return [*Texts(path, "said")], Texts(path, "said").groups()
+
+
+def test_parquet(tmp_path, monkeypatch):
+    rows = {"said": ["sea", "land"], "year": [1790, 1791]}
+    if importlib.util.find_spec("pyarrow"):
+        import pyarrow
+        from pyarrow import parquet
+
+        write = lambda path: parquet.write_table(pyarrow.table(rows), path)
+        assert letters(tmp_path, write) == (rows["said"], {"year": ["1790", "1791"]})
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1....")
+    with pytest.raises(ValueError, match="a.parquet.*pip install pyarrow"):
+        load_corpus(tmp_path / "a.parquet", column="said")
+
+
+def test_json_of_strings(tmp_path):
+    for name, text in {
+        "a.json": '["sea", null, "land"]',
+        "a.jsonl": '"sea"\nnull\n\n"land"',
+    }.items():
+        (tmp_path / name).write_text(text)
+        assert [*Texts(tmp_path / name)] == ["sea", "", "land"]
+        with pytest.raises(ValueError, match="column must be None"):
+            Texts(tmp_path / name, "said")
+
+
+@pytest.mark.parametrize(
+    "name, text, format",
+    [
+        ("a", '{"said": "sea"}\n{"said": "land"}\n', "jsonl"),
+        ("a", '[{"said": "sea"}]', "json"),
+        ("a", '[\n {"said": "sea"}]', "json"),
+        ("a.json", '{"said": "sea"}\n{"said": "land"}\n', "jsonl"),
+        ("a.json", '[{"said": "sea"}]', "json"),
+        ("a", "[Enter a ghost.]\nHamlet: {sighs}", "text"),
+        ("a", "{sighs}\n", "text"),
+        ("a.TSV", "a\tb\n", "csv"),
+        ("a", "", "text"),
+    ],
+)
+def test_formats_are_told_by_name_or_content(tmp_path, name, text, format):
+    (tmp_path / name).write_text(text)
+    assert guess_text_format(tmp_path / name) == format
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
+    assert guess_text_format(tmp_path / f"{name}.gz") == format
+
+
+BAD = {
+    "short.csv": (b"id,said\n1,sea\n2\n", "line 3 should have as many fields"),
+    "quote.csv": (b'id,said\n1,sea\n2,"land\n3,sand\n', "line 3: .*closed"),
+    "missing.csv": (b"id,text\n1,sea\n", "column must be .* one of 'id', 'text'"),
+    "wide.csv": (",".join(map(str, range(10**5))).encode() + b"\n", "'9' and 99,990 others"),
+    "numbers.csv": (b"id,said\n1,2.5\n2,3.5\n", "no word was found in 2 texts; the first is '2.5'"),
+    "latin.csv": ("id,said\n1,sea\n2,café\n".encode("latin-1"), "byte 0xe9 of line 3 is no UTF-8"),
+    "cut.csv.gz": (gzip.compress(b"id,said\n" + b"1,sea\n" * 99)[:-9], "end-of-stream"),
+    "prose.jsonl": (b'{"said": "sea"}\nland\n', "line 2 is no JSON"),
+    "half.jsonl": (b'{"said": "sea"}\n{"said": "la', "line 2 is no JSON"),
+    "other.jsonl": (b'{"said": "sea"}\n{"text": "land"}\n', "line 2 has no 'said', only 'text'"),
+    "number.jsonl": (b'{"said": "sea"}\n{"said": 3}\n', "line 2 must have a text as 'said', got 3"),
+    "object.json": (b'{"said": ["sea"]}', "should be a JSON array"),
+    "cut.json": (b'[{"said": "sea"},\n{"sa', "line 2 is no JSON"),
+    "deep.json": (b"[" * 100_000, "deep.json"),
+    "book.xlsx": (b"PK\x03\x04\x14", "zip archive, as workbooks of Excel.*CSV"),
+    "old.xls": (b"\xd0\xcf\x11\xe0\xa1", "Microsoft Office"),
+    "paper.pdf": (b"%PDF-1.7\n", "a PDF: extract its text"),
+    "noise.csv": (b"id,said\n1,\0sea\n", "zero byte"),
+    "empty.csv": (b"", "the file is empty"),
+    "empty.jsonl": (b"", "at least one document"),
+    "void.csv": (b"id,said\n1,\n2, \n", "no word was found in 2 texts"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_named_in_one_line_and_nothing_is_written(tmp_path, capsys, name):
+    content, says = BAD[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=says) as error:
+        load_corpus(tmp_path / name, column="said")
+    assert str(tmp_path / name) in str(error.value) and "\n" not in str(error.value)
+    before = sorted(tmp_path.iterdir())
+    code = cli.main(["fit", str(tmp_path / name), "--column", "said", "--out", str(tmp_path / "r")])
+    out, err = capsys.readouterr()
+    assert code == 2 and not out and err.count("\n") == 1 and name in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_encoding_can_be_named(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes("sea café\n".encode("cp1252"))
+    assert load_corpus(path, encoding="cp1252").vocab == ["café", "sea"]
+    with pytest.raises(ValueError, match="encoding must be one that Python knows, got 'utf-9'"):
+        load_corpus(path, encoding="utf-9")
+    path.write_text("sea café\n", encoding="utf-16")
+    assert load_corpus(path).vocab == ["café", "sea"]
+
+
+class Stdin:
+    def __init__(self, content):
+        self.buffer = io.BytesIO(content)
+
+
+def test_the_command_line_takes_texts_by_every_door(tmp_path, monkeypatch, capsys):
+    "The same texts in all forms give the same topics; the model's words count the texts to score."
+    texts, folder = some_texts(), tmp_path / "texts"
+    folder.mkdir()
+    for j, text in enumerate(texts):
+        (folder / f"{j:02}.txt").write_text(text)
+    rows = [{"said": text, "kind": str(j % 3)} for j, text in enumerate(texts)]
+    jsonl = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    (tmp_path / "a.jsonl").write_bytes(jsonl)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(json.dumps(rows).encode()))
+    (tmp_path / "a.txt").write_text("\n".join(texts))
+    options = "--n-iter 10 --n-chains 1 --init 100 --moves 0 --thin 3".split()
+    made = []
+    for corpus, column, stdin in [
+        (folder, False, b""),
+        (tmp_path / "a.txt", False, b""),
+        (tmp_path / "a.jsonl", True, b""),
+        (tmp_path / "a.json.gz", True, b""),
+        ("-", True, jsonl),
+        ("-", True, gzip.compress(jsonl)),
+    ]:
+        monkeypatch.setattr(sys, "stdin", Stdin(stdin))
+        out = tmp_path / f"run{len(made)}"
+        typed = ["fit", str(corpus), "--out", str(out), *["--column", "said"] * column, *options]
+        assert cli.main(typed) == 0
+        err = capsys.readouterr().err
+        assert "60 texts, 21 words" in err and "--stop-words, --min-df, --max-df change it" in err
+        made.append((out / "topics.json").read_text())
+        assert json.loads((out / "documents.json").read_text())[0]["text"] in texts
+        assert json.loads((out / "summary.json").read_text())["group"] == (
+            "kind" if column else None
+        )
+    assert len(set(made)) == 1
+    (tmp_path / "new.txt").write_text("The ship, the sea and bread\n" * 5)
+    assert cli.main(["score", str(tmp_path / "run0"), str(tmp_path / "new.txt")]) == 0
+    assert "Words that the model does not know are left out" in capsys.readouterr().err
+
+
+def test_no_log_is_lost_to_the_command_line(caplog):
+    "Its line is its own only while it reads."
+    log = logging.getLogger("hdp_nb")
+    assert log.propagate and not log.handlers
+    count_texts(some_texts())
+    assert len(caplog.records) == 1
+
+
+def test_six_kinds_of_texts_without_an_option():
+    "A short version of benchmarks/raw_texts.py: what every installation has."
+    folder = Path(__file__).parent.parent / "benchmarks"
+    spec = importlib.util.spec_from_file_location("raw_texts", folder / "raw_texts.py")
+    raw = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(raw)
+    for kind in ("descriptions", "sentences"):
+        texts = raw.some(raw.KINDS[kind](), 120)
+        model = HDP(**chains).fit(texts)
+        assert not raw.bad_topics(model.top_words(10), model.topic_shares_)
+        bare = CountVectorizer(token_pattern=r"(?u)\b\w+\b")
+        naive = HDP(**chains).fit(bare.fit_transform(texts))
+        words = naive.top_words(10, bare.get_feature_names_out())
+        assert raw.bad_topics(words, naive.topic_shares_)  # the check sees what it should
+
+
+def test_the_quick_start_prints_what_is_stored(capsys):
+    cells = read(ROOT / "nbs" / "77_quickstart.ipynb").cells
+    first = next(i for i, cell in enumerate(cells) if cell.source.startswith("## Raw texts\n"))
+    names = {}
+    for cell in cells[first + 1 : first + 3]:
+        exec(cell.source, names)
+    stored = [out for cell in cells[first + 1 : first + 3] for out in cell.outputs]
+    assert capsys.readouterr().out == "".join(o.text for o in stored if o.name == "stdout")
+    assert {row[0] for row in names["model"].top_words(1)} <= {
+        "sea",
+        "storm",
+        "wine",
+        "bread",
+        "judge",
+    }
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
+def test_groups_are_given_to_fit():
+    "As a dict, a data frame or mere labels, with texts as with counts; the same as in a Corpus."
+    pandas, texts = pytest.importorskip("pandas"), some_texts()
+    kinds, halves = [str(j % 3) for j in range(60)], [j // 30 for j in range(60)]
+    tree = clone(MODELS[2]).set_params(levels=["half", "kind"])
+    both = {"half": halves, "kind": kinds}
+    want = clone(tree).fit(count_texts(texts, groups=both))
+    assert len(want.nodes_) == 1 + 2 + 6
+    for X in (texts, count_texts(texts), count_texts(texts, groups={"half": halves})):
+        for groups in (both, pandas.DataFrame(both)):
+            found = clone(tree).fit(X, groups=groups)
+            assert found.nodes_ == want.nodes_
+            np.testing.assert_array_equal(found.components_, want.components_)
+    one = clone(MODELS[2]).fit(texts, groups=np.array(kinds))
+    assert one.levels_ == ["group"] and len(one.nodes_) == 4
+    assert one.transform(count_texts(texts, groups={"group": kinds})).shape[0] == 60
+    known = clone(MODELS[6]).set_params(categories="group").fit(texts, groups=kinds)
+    assert sorted(known.categories_) == ["0", "1", "2"]
+    for model in (tree, MODELS[6]):
+        with pytest.raises(ValueError, match="one label per document: 60 documents, got 2"):
+            clone(model).fit(texts, groups=["a", "b"])
+    with pytest.raises(ValueError, match=r"as tuples, got .*fit\(X, groups=...\)"):
+        clone(tree).set_params(groups=np.array(kinds)).fit(texts, groups=both)
