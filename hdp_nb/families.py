@@ -671,7 +671,9 @@ for fam in (normal_known_variance, normal_inverse_gamma, normal_inverse_wishart)
     likelihoods[fam.name] = fam
 
 # %% ../nbs/07_families.ipynb #e9dd10a6
-def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
+def find_likelihood(
+    name: str, argument: str = "likelihood", more: dict[str, Likelihood] | None = None
+) -> Likelihood:
     """Look up a likelihood by its name.
 
     Parameters
@@ -680,6 +682,8 @@ def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
         That of a registered likelihood, or "normal", which stands for "normal_inverse_wishart".
     argument : str
         The name of the argument in which the user gave it, for the message.
+    more : dict, optional
+        Likelihoods by name that are allowed beside those registered.
 
     Returns
     -------
@@ -690,11 +694,13 @@ def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
     ValueError
         If there is none of that name.
     """
-    full = ALIASES.get(name, name) if isinstance(name, str) else None
-    if full not in likelihoods:
-        known = ", ".join(map(repr, [*ALIASES, *likelihoods]))
+    full, every = ALIASES.get(name, name) if isinstance(name, str) else None, likelihoods
+    if more:
+        every = likelihoods | more
+    if full not in every:
+        known = ", ".join(map(repr, [*ALIASES, *every]))
         raise ValueError(
             f"{argument} must be one of {known}, or the name of a likelihood given to "
             f"hdp_nb.likelihood.register; got {name!r}"
         )
-    return likelihoods[full]
+    return every[full]

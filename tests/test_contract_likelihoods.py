@@ -323,6 +323,7 @@ def hidden_markov(name, sampler, tmp_path):
             sampler=sampler,
             **settings(fam, hyper, "emission"),
             n_iter=5,
+            n_chains=1,
             burn_in=2,
             thin=2,
             init=2,
