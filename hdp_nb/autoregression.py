@@ -354,6 +354,7 @@ def _default_autoregression_prior(X, **hyper):
     )
 
 
+_STEPS = np.random.default_rng(0).normal([1, -2], 1.2, (10, 2)).round(1)
 autoregression = Likelihood(
     name="autoregression",
     prior_type=AutoregressionPrior,
@@ -377,4 +378,8 @@ autoregression = Likelihood(
     draw=_draw_autoregression,
     log_density=_autoregression_density,
     name_params=_name_autoregression,
+    examples=(
+        ({}, _STEPS[:, :1]),
+        ({"n_dims": 2, "mean": [1, -2], "kappa": 2, "dof": 2.1, "spread": [2, 1]}, _STEPS),
+    ),
 )

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
 from .convergence import begin_apart
-from .emissions import hmm_emission
-from .families import find_likelihood
+from .emissions import emitted_likelihood, hmm_emission
 from .hmm_groups import GroupedHMMSampler, in_group
 from hdp_nb.hmm_predict import (
     decode,
@@ -47,10 +46,13 @@ class HDPHMM(SampledModel):
         One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences,
         with at most `max_states` states, which needs the fewest sweeps where states last long (with
         `kappa_prior`, direct assignment gets there in some thousands).
-    emission : "categorical", "normal", "poisson" or the name of a likelihood
+    emission : "categorical", "normal", "poisson", "autoregression" or the name of a likelihood
         What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance
-        matrix; counts of events; or any other registered likelihood, including your own (see
-        `hdp_nb.likelihood.register`). "beam" and "weak_limit" need one with explicit parameters.
+        matrix; counts of events; real numbers that depend linearly on those of the `order` steps
+        before, with coefficients and noise of the state's own (the first `order` steps of a
+        sequence are conditioned on, and so are steps after a missing one); or any other registered
+        likelihood, including your own (see `hdp_nb.likelihood.register`). "beam" and "weak_limit"
+        need one with explicit parameters.
     gamma, alpha : float > 0
         Concentration of the global weights of the states, and of the rows of the transition matrix:
         the first value, or the fixed value where the prior is None.
@@ -60,6 +62,8 @@ class HDPHMM(SampledModel):
         A pair is a Gamma prior; None holds the parameter fixed.
     n_symbols : int or None
         Size of the alphabet, for "categorical"; None is the largest symbol plus one.
+    order : int
+        How many steps back an observation depends on, for "autoregression".
     kappa : float >= 0
         Extra weight of staying in a state (Fox et al. 2008): the first value, or the fixed value
         where the prior is None.
@@ -175,6 +179,7 @@ class HDPHMM(SampledModel):
         random_state=None,
         verbose=False,
         max_time=None,
+        order=1,
     ):
         self.sampler = sampler
         self.emission = emission
@@ -201,6 +206,7 @@ class HDPHMM(SampledModel):
         self.random_state = random_state
         self.verbose = verbose
         self.max_time = max_time
+        self.order = order
 
     def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
         """Fit to one or more sequences.
@@ -267,7 +273,11 @@ class HDPHMM(SampledModel):
 
     def _hyper(self):
         "What `check_sequences` needs to make the prior of the emissions."
-        hyper = hyperparameters(self, find_likelihood(self.emission, "emission"), "emission")
+        hyper = hyperparameters(self, emitted_likelihood(self.emission), "emission")
+        if self.emission == "autoregression":
+            if "order" in hyper:
+                raise ValueError("prior must not have order, an argument of its own")
+            return hyper | {"order": check_int("order", self.order, 1)}
         if self.emission == "categorical":
             check_positive(eta=self.eta)
             return {"n_symbols": self.n_symbols, "eta": self.eta}

@@ -692,9 +692,9 @@ def test_estimator_with_groups(tmp_path):
     assert HDPHMM.load(tmp_path / "m.npz").score(new, [4, 3], as_up) == scores.sum()
     corpus = Corpus.from_docs([[0, 1, 2], [2, 1, 0]], n_words=3, groups={"way": as_up})
     by_column = HDPHMM(n_chains=1, n_iter=4, random_state=0).fit(corpus, groups="way")
-    assert by_column.score(corpus, groups="way") == HDPHMM(n_chains=1, n_iter=4, random_state=0).fit(
-        [0, 1, 2, 2, 1, 0], [3, 3], groups=as_up
-    ).score(corpus, groups=as_up)
+    assert by_column.score(corpus, groups="way") == HDPHMM(
+        n_chains=1, n_iter=4, random_state=0
+    ).fit([0, 1, 2, 2, 1, 0], [3, 3], groups=as_up).score(corpus, groups=as_up)
     assert model.fit(X, lengths).groups_ is None and model.transmat_.ndim == 2
 
 

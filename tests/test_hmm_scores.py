@@ -162,9 +162,7 @@ def test_sampled_rows():
 
 # ---------------------------------------------------------------- the estimator
 
-FIXED = dict(
-    alpha_prior=None, gamma_prior=None, n_symbols=2, init=2, n_chains=1, random_state=0
-)
+FIXED = dict(alpha_prior=None, gamma_prior=None, n_symbols=2, init=2, n_chains=1, random_state=0)
 
 
 def test_score_is_the_enumerated_predictive():
