@@ -26,6 +26,9 @@ _SCANS = np.array([0, 5, 20])
 # Nanoseconds: of a sweep per step, and per step and state; of a move per step of a scan.
 _SWEEP = {"direct": (110.0, 12.0), "beam": (250.0, 25.0), "weak_limit": (150.0, 14.0)}
 _SCAN = 95.0
+# And per number in the matrices of a state: of putting an observation into a state and taking it
+# out, in a sweep and in a scan; and of weighing it.
+_MATRIX_STEP, _MATRIX_SCAN, _MATRIX_WEIGH = {"direct": 8.0, "beam": 0.5, "weak_limit": 0.5}, 10.0, 0.3
 
 
 class StateMoves:
@@ -62,6 +65,7 @@ class StateMoves:
             raise ValueError(f"share must be above 0 and at most 1, got {share!r}")
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
         self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1)
+        self._matrix = sum(a.size for a in base.emission.init(base.prior, 1) if a.ndim == 3)
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."
@@ -86,10 +90,11 @@ class StateMoves:
 
     def _cost(self, used):
         "Time of a move, in sweeps with so many states."
-        fixed, each = _SWEEP[self.base.method]
-        sweep = fixed + each * (self.base.max_states if self.base.method == "weak_limit" else used)
-        both = min(1.0, 2 / used)  # of all steps
-        return (_SCAN * (_SCANS.mean() + 2) * both + 3) / sweep
+        method, size, both = self.base.method, self._matrix, min(1.0, 2 / used)  # of all steps
+        fixed, each = _SWEEP[method]
+        states = self.base.max_states if method == "weak_limit" else used
+        sweep = fixed + _MATRIX_STEP[method] * size + (each + _MATRIX_WEIGH * size) * states
+        return ((_SCAN + _MATRIX_SCAN * size) * (_SCANS.mean() + 2) * both + 3) / sweep
 
     def _plan(self, state):
         "Moves before the next sweep."
