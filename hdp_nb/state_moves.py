@@ -26,9 +26,11 @@ _SCANS = np.array([0, 5, 20])
 # Nanoseconds: of a sweep per step, and per step and state; of a move per step of a scan.
 _SWEEP = {"direct": (110.0, 12.0), "beam": (250.0, 25.0), "weak_limit": (150.0, 14.0)}
 _SCAN = 95.0
+_SWEEP_BEGINS, _MOVE_BEGINS = 400_000.0, 15_000.0  # however many steps there are
 # And per number in the matrices of a state: of putting an observation into a state and taking it
 # out, in a sweep and in a scan; and of weighing it.
-_MATRIX_STEP, _MATRIX_SCAN, _MATRIX_WEIGH = {"direct": 8.0, "beam": 0.5, "weak_limit": 0.5}, 10.0, 0.3
+_MATRIX_STEP = {"direct": 8.0, "beam": 0.5, "weak_limit": 0.5}
+_MATRIX_SCAN, _MATRIX_WEIGH = 10.0, 0.3
 
 
 class StateMoves:
@@ -93,8 +95,10 @@ class StateMoves:
         method, size, both = self.base.method, self._matrix, min(1.0, 2 / used)  # of all steps
         fixed, each = _SWEEP[method]
         states = self.base.max_states if method == "weak_limit" else used
-        sweep = fixed + _MATRIX_STEP[method] * size + (each + _MATRIX_WEIGH * size) * states
-        return ((_SCAN + _MATRIX_SCAN * size) * (_SCANS.mean() + 2) * both + 3) / sweep
+        step = fixed + _MATRIX_STEP[method] * size + (each + _MATRIX_WEIGH * size) * states
+        scan = (_SCAN + _MATRIX_SCAN * size) * (_SCANS.mean() + 2) * both + 3
+        n_steps = len(self.base.sequences.marks)
+        return (scan * n_steps + _MOVE_BEGINS) / (step * n_steps + _SWEEP_BEGINS)
 
     def _plan(self, state):
         "Moves before the next sweep."
