@@ -112,7 +112,8 @@ class StateMoves:
             return MovePlan(0, 0.5, _SCANS, 1.0, 1.0)
         if done < self.tune:
             budget = 10 if state.quiet < 5 else 3
-            n = min(6 + used // 3, 1 + int(budget / self._cost(used)))
+            more = min(10_000 // max(len(self.base.sequences.marks), 1), 20)  # for short data
+            n = min(6 + used // 3 + more, 1 + int(budget / self._cost(used)))
             heat = max(_MERGE_HEAT * min(1.0, 2 * (1 - done / self.tune)), 1.0)
             return MovePlan(n, 0.25, _SCANS, 1.0, heat)
         due = done % int(state.every) == 0
