@@ -170,7 +170,7 @@ def _move_autoregression(stats, src, dst):
 
 
 @njit(nogil=True)
-def _refresh(prior, stats, k):
+def _refresh_autoregression(prior, stats, k):
     "The inverse Cholesky factor of (R4), and the constant of (R5)."
     D, M = prior.coef.shape
     white, dof, precision, coef = (
@@ -203,7 +203,7 @@ def _refresh(prior, stats, k):
 @njit(nogil=True, fastmath={"reassoc", "contract"})
 def _autoregression_predictive(prior, stats, k, data, i):
     if stats.stale[k]:
-        _refresh(prior, stats, k)
+        _refresh_autoregression(prior, stats, k)
     D, M = prior.coef.shape
     white, flat, past, error = stats.white[k], data.reshape(data.size), 0.0, 0.0
     begin = (i - prior.order) * D - 1
@@ -222,7 +222,7 @@ def _autoregression_predictive(prior, stats, k, data, i):
 @njit(nogil=True)
 def _autoregression_marginal(prior, stats, k):
     if stats.stale[k]:
-        _refresh(prior, stats, k)
+        _refresh_autoregression(prior, stats, k)
     n, (D, M), white = stats.n[k], prior.coef.shape, stats.white[k]
     dof, out = prior.dof + n, -0.5 * n * D * math.log(math.pi)
     for c in range(M):
@@ -236,7 +236,7 @@ def _autoregression_marginal(prior, stats, k):
 @njit(nogil=True)
 def _draw_autoregression(rng, prior, stats, k, params):
     if stats.stale[k]:
-        _refresh(prior, stats, k)
+        _refresh_autoregression(prior, stats, k)
     D, M = prior.coef.shape
     white, R = stats.white[k], np.zeros((D, D))
     B = params[k, : D * (M + D)].reshape(D, M + D)
