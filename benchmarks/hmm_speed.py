@@ -2,6 +2,10 @@
 pyhsmm's weak limit beside ours where they can be had.
 
     python benchmarks/hmm_speed.py [--quick] [--pyhsmm PYTHON]
+    python benchmarks/hmm_speed.py --memory
+
+The second measures what fits of a million steps of ten states hold at most, two chains side by side
+and a process for each: `HDPHMM` by two samplers, with and without moves, a dozen sweeps.
 
 CPU time of whole sweeps with all hyperparameters, on letters (27 symbols) emitted by a hundred
 states. EM: iterations at K = 30 on the same
@@ -17,12 +21,24 @@ the same states to begin from.
 """
 
 import argparse
+import json
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-from common import here, in_environment, machine, save, table
+from common import (
+    forget_peak,
+    here,
+    in_environment,
+    machine,
+    memory,
+    peak_memory,
+    save,
+    saved,
+    table,
+)
 
 
 def letters(T, K=100, V=27):
@@ -135,12 +151,50 @@ def pyhsmm(python, z, x, n):
     return float(out.stdout.split()[-1])
 
 
+LARGE = [(method, moves) for method in ("direct", "weak_limit") for moves in (0, "auto")]
+
+
+def large_fit(method, moves, n_steps, n_iter):
+    "One fit of `HDPHMM`: prints what it held as JSON."
+    import warnings
+
+    from hdp_nb import HDPHMM
+
+    warnings.simplefilter("ignore")
+    x, options = letters(n_steps, K=10)[1], dict(moves=moves, n_symbols=27, random_state=0)
+    HDPHMM(method, n_iter=12, burn_in=2, max_states=20, **options).fit(x[:500])  # compiles
+    forget_peak()
+    found, begin = {"before": memory()}, time.process_time()
+    model = HDPHMM(method, n_iter=n_iter, burn_in=2, max_states=20, **options).fit(x)
+    found |= {"peak": peak_memory(), "states": model.n_states_}
+    found["seconds"] = (time.process_time() - begin) / (2 * n_iter)
+    print(json.dumps({name: round(value, 2) for name, value in found.items()}))
+
+
+def large(n_steps, n_iter):
+    "A row for each sampler, with and without moves."
+    rows = []
+    for method, moves in LARGE:
+        command = [sys.executable, __file__, "--run", method, str(moves), str(n_steps), str(n_iter)]
+        out = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        rows.append({"method": method, "moves": str(moves), **json.loads(out)})
+    save("hmm", saved("hmm") | {"large": {"machine": machine(), "steps": n_steps, "rows": rows}})
+    table(list(rows[0]), [list(row.values()) for row in rows])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer steps and sweeps")
     parser.add_argument("--pyhsmm", metavar="PYTHON", help="an interpreter that has pyhsmm")
+    parser.add_argument("--memory", action="store_true", help="of fits of a million steps")
+    parser.add_argument("--run", nargs=4, help=argparse.SUPPRESS)
     here(parser)
     args = parser.parse_args()
+    if args.run:
+        method, moves, *numbers = args.run
+        return large_fit(method, moves if moves == "auto" else int(moves), *map(int, numbers))
+    if args.memory:
+        return large(1_000_000, 12)
     in_environment(args)
     T, n = (20_000, 3) if args.quick else (100_000, 7)
     z, x = letters(T)
@@ -154,7 +208,8 @@ def main():
     rows += [("EM", 30, speed["hdp_nb"]), ("EM of hmmlearn", 30, speed["hmmlearn"])]
     save(
         "hmm",
-        {
+        (saved("hmm") or {})
+        | {
             "machine": machine(),
             "steps": T,
             "repeats": n,

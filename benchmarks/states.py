@@ -3,26 +3,31 @@ from many, with and without the moves that split and merge states.
 
     python benchmarks/states.py [--data six sticky regimes] [--samplers direct beam weak_limit]
                                 [--starts 1 20 60] [--seeds 2] [--sweeps 1000] [--without]
+    python benchmarks/states.py --verdict
 
 Data: "six" are 5,000 steps of six states with 30 symbols, "sticky" the same with states that stay,
 fitted with kappa learned, "regimes" 300 and 300 numbers from two normal distributions. Of a chain:
 how often each number of states was seen in its second half, of all states and of those with 1% of
 the steps; moves accepted after the tuning; CPU seconds, without compiling. Runs that are in
 results/states.json already are not made again.
+
+With --verdict twelve fits of `HDPHMM` with its defaults to sequences like "six" of different seeds,
+half of them without moves: what `converged_` says, and how many states each chain has.
 """
 
 import argparse
 import itertools
 import time
+import warnings
 
 from common import machine, save, saved, table
 
 
-def make(data):
+def make(data, seed=0):
     "Observations, the name of the emission, and options of the sampler."
     import numpy as np
 
-    rng, K, V = np.random.default_rng(0), 6, 30
+    rng, K, V = np.random.default_rng(seed), 6, 30
     if data == "regimes":
         return np.append(rng.normal(-2, 1, 300), rng.normal(2, 1, 300)), "normal", {}
     rows, phi = rng.dirichlet(np.ones(K), K), rng.dirichlet(np.full(V, 0.1), K)
@@ -71,6 +76,30 @@ def run(data, method, start, seed, sweeps, moves):
     }
 
 
+def verdicts(found, n_seeds=6):
+    "Two fits to each of several sequences, and a table of them."
+    from hdp_nb import HDPHMM
+
+    rows = found.setdefault("verdicts", [])
+    for seed, moves in itertools.product(range(n_seeds), (0, "auto")):
+        if [row for row in rows if row["seed"] == seed and row["moves"] == str(moves)]:
+            continue
+        began = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = HDPHMM(moves=moves, random_state=seed, n_jobs=1).fit(make("six", seed)[0])
+        row = {"seed": seed, "moves": str(moves), "converged": model.converged_}
+        for name in ("states_above_1%", "log_mixture"):
+            row[name] = [round(mean, 2) for mean in model.convergence_[name].means]
+        row["rhat"] = {
+            name: round(r.rhat, 3) for name, r in model.convergence_.items() if r.ok is False
+        }
+        row["seconds"] = round(time.process_time() - began, 1)
+        rows.append(row)
+        save("states", found)
+    table(list(rows[0]), [list(row.values()) for row in rows])
+
+
 def distance(counts):
     "The largest total variation between any two distributions."
     import numpy as np
@@ -94,8 +123,11 @@ def main():
     parse.add_argument("--seeds", type=int, default=2)
     parse.add_argument("--sweeps", type=int, default=1000)
     parse.add_argument("--without", action="store_true", help="no moves")
+    parse.add_argument("--verdict", action="store_true", help="what converged_ says")
     options = parse.parse_args()
     how, found = "without" if options.without else "with", saved("states") or {"runs": {}}
+    if options.verdict:
+        return verdicts(found)
     for data, method in itertools.product(options.data, options.samplers):
         chosen = []
         for start, seed in itertools.product(options.starts, range(options.seeds)):

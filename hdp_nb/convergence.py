@@ -126,6 +126,7 @@ JUDGED = (
     *COUNTS,
     "topics_above_0.1%",
     "topics_above_1%",
+    "states_above_1%",
     "log_mixture",
     "share_1",
     "share_2",
@@ -190,7 +191,7 @@ class Convergence(dict):
         shown = ", ".join(f"{name} ({means(name)})" for name in bad[:3])
         more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
         finding = "do not agree on" if apart else "have too few effective draws to tell, of"
-        sizes = ("topics_above_1%", "topics_above_0.1%", *COUNTS)
+        sizes = ("topics_above_1%", "topics_above_0.1%", "states_above_1%", *COUNTS)
         firm = [name for name in sizes if name in self and self[name].ok]
         trust = (
             f"they agree on {firm[0]} ({means(firm[0])})"
@@ -279,19 +280,19 @@ def judge(traces: Mapping[str, Any]) -> Convergence:
     -------
     Convergence
         One row for each quantity of `JUDGED` that is there; without `log_mixture` also
-        `log_likelihood`. Beside numbers of topics above a share, or of clusters, that of all
-        topics is not judged.
+        `log_likelihood`. Beside numbers of topics or states above a share, or of clusters, that of
+        all topics or states is not judged.
     """
     table, fit = Convergence(), () if "log_mixture" in traces else ("log_likelihood",)
-    unjudged = "n_clusters" in traces or any(name.startswith("topics_above") for name in traces)
-    told = "n_topics" if unjudged else ""
+    unjudged = "n_clusters" in traces or any("s_above_" in name for name in traces)
+    told = ("n_topics", "n_states") if unjudged else ()
     for name in (*JUDGED, *fit):
         if name not in traces:
             continue
         x = np.asarray(traces[name], float)
         rhat, ess = split_rhat(x), effective_draws(x)
         ok: bool | None = None
-        if len(x) > 1 and name != told:
+        if len(x) > 1 and name not in told:
             centres = _halves(x).mean(axis=1) if x.shape[1] > 1 else x.mean(axis=1)
             ok = bool(
                 (x == x[0, 0]).all()

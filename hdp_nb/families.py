@@ -52,19 +52,17 @@ def _init_full(prior, capacity):
 # %% ../nbs/07_families.ipynb #94b3d834
 @njit
 def _clear_normal(stats, k):
-    stats.n[k] = 0
+    stats.n[k], stats.stale[k] = 0, True
     stats.mean[k] = 0.0
     stats.ss[k] = 0.0
-    stats.stale[k] = True
 
 
 @njit
 def _move_normal(stats, src, dst):
     if src != dst:
-        stats.n[dst] = stats.n[src]
+        stats.n[dst], stats.stale[dst] = stats.n[src], True
         stats.mean[dst] = stats.mean[src]
         stats.ss[dst] = stats.ss[src]
-        stats.stale[dst] = True
         _clear_normal(stats, src)
 
 # %% ../nbs/07_families.ipynb #e8f956ee
@@ -103,10 +101,9 @@ def _make_normal_block(add, log_marginal):
         for i in idx:
             add(stats, k, data, i)
         out = log_marginal(prior, stats, k) - before
-        stats.n[k] = n
+        stats.n[k], stats.stale[k] = n, True
         stats.mean[k] = mean
         stats.ss[k] = ss
-        stats.stale[k] = True
         return out
 
     return log_block
@@ -667,11 +664,11 @@ normal_inverse_wishart = with_params(
     _full_density,
     _name_full,
 )
-for fam in (normal_known_variance, normal_inverse_gamma, normal_inverse_wishart):
-    likelihoods[fam.name] = fam
+_own = (normal_known_variance, normal_inverse_gamma, normal_inverse_wishart)
+likelihoods.update((fam.name, fam) for fam in _own)
 
 # %% ../nbs/07_families.ipynb #e9dd10a6
-def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
+def find_likelihood(name: str, argument: str = "likelihood", more: Any = None) -> Likelihood:
     """Look up a likelihood by its name.
 
     Parameters
@@ -680,6 +677,8 @@ def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
         That of a registered likelihood, or "normal", which stands for "normal_inverse_wishart".
     argument : str
         The name of the argument in which the user gave it, for the message.
+    more : dict of Likelihood, optional
+        What is allowed beside those registered.
 
     Returns
     -------
@@ -690,11 +689,12 @@ def find_likelihood(name: str, argument: str = "likelihood") -> Likelihood:
     ValueError
         If there is none of that name.
     """
+    every = likelihoods | (more or {})
     full = ALIASES.get(name, name) if isinstance(name, str) else None
-    if full not in likelihoods:
-        known = ", ".join(map(repr, [*ALIASES, *likelihoods]))
+    if full not in every:
+        known = ", ".join(map(repr, [*ALIASES, *every]))
         raise ValueError(
             f"{argument} must be one of {known}, or the name of a likelihood given to "
             f"hdp_nb.likelihood.register; got {name!r}"
         )
-    return likelihoods[full]
+    return every[full]

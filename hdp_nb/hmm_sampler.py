@@ -54,6 +54,22 @@ def _check_lengths(lengths, n):
     return out.astype(np.int64)
 
 # %% ../nbs/43_hmm_sampler.ipynb #11f25612
+def _without_past(missing, lengths, order):
+    "Which steps are missing, or have one that is among the `order` before them, or too few."
+    if ((lengths > 0) & (lengths <= order)).any():
+        short = lengths[(lengths > 0) & (lengths <= order)].min()
+        raise ValueError(f"lengths must be 0 or above order = {order}, got {short}")
+    first = np.cumsum(lengths) - lengths
+    out = np.arange(len(missing)) - np.repeat(first, lengths) < order
+    for lag in range(order + 1):
+        out[lag:] |= missing[: len(missing) - lag]
+    if out.all():
+        raise ValueError(
+            f"X must have a step that is not missing, nor any of the {order} before it; got none"
+        )
+    return out
+
+
 def check_sequences(
     X: Any,
     lengths: Any,
@@ -108,6 +124,8 @@ def check_sequences(
     given = {"n_symbols": n_symbols, "eta": eta}
     hyper |= {name: value for name, value in given.items() if value is not None}
     prior, data, missing = kind.read(X, missing, prior, **hyper)
+    if order := kind.order(prior):
+        missing = _without_past(missing, lengths, order)
     return prior, Sequences(data, *mark_steps(lengths, missing))
 
 # %% ../nbs/43_hmm_sampler.ipynb #88f48a4f

@@ -190,6 +190,7 @@ OWN_NAMES = (
     "normal_known_variance",
     "normal_inverse_gamma",
     "normal_inverse_wishart",
+    "autoregression",
 )
 
 

@@ -59,6 +59,7 @@ class SampledModel(SavedModel):
         Whether Ctrl-C ended the run.
     """
 
+    _least_burn_in = 50  # of a run with n_iter="auto"
     n_iter: int | str
     max_time: float | None = None
     burn_in: int | None
@@ -94,7 +95,8 @@ class SampledModel(SavedModel):
             check_number("max_time", self.max_time)
         if not auto and (self.max_time is None or burn_in is not None):
             return [n_iter]
-        return [n for n in plan_rounds(n_iter, thin, 50 if auto else 5) if n > (burn_in or 0)]
+        least = self._least_burn_in if auto else 5
+        return [n for n in plan_rounds(n_iter, thin, least) if n > (burn_in or 0)]
 
     def _run(
         self,

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
-from .emissions import hmm_emission
-from .families import find_likelihood
+from .convergence import begin_apart
+from .emissions import emitted_likelihood, hmm_emission
 from .hmm_groups import GroupedHMMSampler, in_group
 from hdp_nb.hmm_predict import (
     decode,
@@ -32,7 +32,7 @@ from hdp_nb.hmm_sampler import (
 from .hmm_scores import log_sequence_predictive
 from .mixtures import hyperparameters
 from .model import SampledModel
-from .state_moves import StateMoves
+from .state_moves import StateMoves, TracedStates
 
 # %% ../nbs/68_sequence_models.ipynb #9510f746
 class HDPHMM(SampledModel):
@@ -46,10 +46,13 @@ class HDPHMM(SampledModel):
         One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences,
         with at most `max_states` states, which needs the fewest sweeps where states last long (with
         `kappa_prior`, direct assignment gets there in some thousands).
-    emission : "categorical", "normal", "poisson" or the name of a likelihood
+    emission : "categorical", "normal", "poisson", "autoregression" or the name of a likelihood
         What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance
-        matrix; counts of events; or any other registered likelihood, including your own (see
-        `hdp_nb.likelihood.register`). "beam" and "weak_limit" need one with explicit parameters.
+        matrix; counts of events; real numbers that depend linearly on those of the `order` steps
+        before, with coefficients and noise of the state's own (the first `order` steps of a
+        sequence are conditioned on, and so are steps after a missing one); or any other registered
+        likelihood, including your own (see `hdp_nb.likelihood.register`). "beam" and "weak_limit"
+        need one with explicit parameters.
     gamma, alpha : float > 0
         Concentration of the global weights of the states, and of the rows of the transition matrix:
         the first value, or the fixed value where the prior is None.
@@ -59,6 +62,8 @@ class HDPHMM(SampledModel):
         A pair is a Gamma prior; None holds the parameter fixed.
     n_symbols : int or None
         Size of the alphabet, for "categorical"; None is the largest symbol plus one.
+    order : int
+        How many steps back an observation depends on, for "autoregression".
     kappa : float >= 0
         Extra weight of staying in a state (Fox et al. 2008): the first value, or the fixed value
         where the prior is None.
@@ -71,28 +76,33 @@ class HDPHMM(SampledModel):
         Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood
         has; those not given are set from X.
     max_states : int
-        Number of states of the weak limit.
+        Number of states of the weak limit; and of the chains that begin with many, see `init`.
     moves : "auto" or int
         Moves that split and merge states, before every sweep, so that chains forget where they
         began (notebook 49_state_moves): "auto" is as many as a third of a sweep's time allows, 0
         none. In the first 300 sweeps, at most the burn-in, there are more of them, annealed.
-    n_iter : int
-        Sweeps.
+    n_iter : int or "auto"
+        Sweeps. "auto": until the chains agree (`converged_`), looked at after some 600, 900, 1,300,
+        2,000 and 3,000 sweeps; it needs two chains or more.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int
         Of the later sweeps the first is kept, then every `thin`-th.
-    init : int or int array of shape (N,)
-        Where to begin: every step in one of that many states at random (rather too many than too
-        few), or in these states.
+    init : "opposite", int, or int array of shape (N,)
+        The start of the chains. "opposite": even chains begin with all steps in one state, odd ones
+        (and a single chain) with every step in one of `max_states` at random, so that chains that
+        agree have forgotten where they began. The others are of all chains: so many states at
+        random (rather too many than too few), or these states.
     n_chains : int
-        Independent chains.
+        Independent chains. Only two or more can show that they have, or have not, converged.
     n_jobs : int or None
         Threads that run the chains side by side (-1: one per core); the result does not depend on
         it.
     random_state : None, int or numpy.random.Generator
     verbose : bool
         Whether to show a progress bar on stderr.
+    max_time : float or None
+        Seconds after which the run ends, between two sweeps; also where n_iter is a number.
 
     Attributes
     ----------
@@ -117,8 +127,17 @@ class HDPHMM(SampledModel):
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_states, log_joint (of
         observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa,
-        eta or gamma_group where there is one; with `moves` also moves_proposed, moves_accepted. Of
-        the chain that is shown, and of all.
+        eta or gamma_group where there is one; log_mixture (log probability of the observations
+        with the path summed out, by which states can be compared), states_above_1% (of the steps),
+        share_1, share_2, share_3 (of the largest states); with `moves` also moves_proposed,
+        moves_accepted. Of the chain that is shown, the one with the highest mean log_mixture, and
+        of all.
+    convergence_ : Convergence
+        Mean in every chain, R-hat, effective draws, and whether the chains agree, of n_states
+        (told, not judged), states_above_1%, log_mixture and the shares; prints as a table.
+    converged_ : bool or None
+        Whether the chains agree on all of them; None if there is one chain, which has nobody to
+        disagree with. False comes with a `hdp_nb.ConvergenceWarning`.
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
@@ -131,6 +150,7 @@ class HDPHMM(SampledModel):
     """
 
     _counts = StateCounts
+    _least_burn_in = 300  # the moves are annealed for as long
 
     def __init__(
         self,
@@ -153,11 +173,13 @@ class HDPHMM(SampledModel):
         n_iter=1000,
         burn_in=None,
         thin=10,
-        init=20,
-        n_chains=1,
+        init="opposite",
+        n_chains=2,
         n_jobs=None,
         random_state=None,
         verbose=False,
+        max_time=None,
+        order=1,
     ):
         self.sampler = sampler
         self.emission = emission
@@ -183,6 +205,8 @@ class HDPHMM(SampledModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.max_time = max_time
+        self.order = order
 
     def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
         """Fit to one or more sequences.
@@ -215,7 +239,14 @@ class HDPHMM(SampledModel):
         emission = hmm_emission(self.emission)
         prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
         check_positive(gamma_group=self.gamma_group)
-        self.groups_, init = None, np.asarray(self.init) if np.ndim(self.init) else self.init
+        opposite, self.groups_ = isinstance(self.init, str), None
+        if opposite and self.init != "opposite":
+            raise ValueError(
+                'init must be "opposite", a number of states, or one state of 0, 1, ... per step,'
+                f" got {self.init!r}"
+            )
+        init = check_int("max_states", self.max_states, 1) if opposite else self.init
+        init = np.asarray(init) if np.ndim(init) else init
         original, first = None, None  # where each step of X is, where each group begins
         if groups is not None:  # the sampler has each group in one piece
             self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
@@ -231,7 +262,8 @@ class HDPHMM(SampledModel):
             in_order = lambda sweep, state: callback(
                 sweep, inner(state)._replace(z=state.z[original])
             )
-        chains, best = self._run(sampler, in_order, checkpoint)
+        starts = begin_apart(sampler, self.n_chains, self.max_states) if opposite else sampler
+        chains, best = self._run(starts, in_order, checkpoint)
         self._kept(sampler, chains, best)
         z = chains[best].state.z
         z = z if original is None else z[original]
@@ -241,7 +273,11 @@ class HDPHMM(SampledModel):
 
     def _hyper(self):
         "What `check_sequences` needs to make the prior of the emissions."
-        hyper = hyperparameters(self, find_likelihood(self.emission, "emission"), "emission")
+        hyper = hyperparameters(self, emitted_likelihood(self.emission), "emission")
+        if self.emission == "autoregression":
+            if "order" in hyper:
+                raise ValueError("prior must not have order, an argument of its own")
+            return hyper | {"order": check_int("order", self.order, 1)}
         if self.emission == "categorical":
             check_positive(eta=self.eta)
             return {"n_symbols": self.n_symbols, "eta": self.eta}
@@ -270,13 +306,14 @@ class HDPHMM(SampledModel):
         )
 
     def _with_state_moves(self, sampler):
-        "Add the moves that `moves` asks for; they are annealed in the burn-in."
+        "Add the moves that `moves` asks for, annealed in the burn-in, and what the verdict needs."
         n_moves = self._n_moves(self.moves)
-        if n_moves == 0:
-            return sampler
-        n_iter = self._rounds()[0]  # which checks n_iter and burn_in
-        burn_in = n_iter // 2 if self.burn_in is None else self.burn_in
-        return StateMoves(sampler, n_moves, min(300, burn_in))
+        self._rounds()  # which checks n_iter and burn_in
+        if n_moves != 0:
+            half = self._least_burn_in if isinstance(self.n_iter, str) else self.n_iter // 2
+            tune = min(300, half if self.burn_in is None else self.burn_in)
+            sampler = StateMoves(sampler, n_moves, tune)
+        return TracedStates(sampler)
 
     @classmethod
     def _restore(cls, meta, arrays):

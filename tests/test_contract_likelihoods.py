@@ -30,7 +30,7 @@ from naive import partitions
 from naive_hmm import Posterior
 
 from hdp_nb.dp import DPMixtureSampler
-from hdp_nb.emissions import hmm_emission, make_emission, symbols
+from hdp_nb.emissions import emitted_likelihood, hmm_emission, make_emission, symbols
 from hdp_nb.estimators import load_model
 from hdp_nb.families import find_likelihood
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
@@ -313,7 +313,7 @@ def mixture(name, tmp_path):
 
 def hidden_markov(name, sampler, tmp_path):
     "fit, predict, score, sample, save, load, missing steps, groups; statistics from the states."
-    fam, emission = find_likelihood(name), hmm_emission(name)
+    fam, emission = emitted_likelihood(name), hmm_emission(name)
     for i in range(len(fam.examples)):
         if emission is symbols and np.ndim(fam.examples[i][0].get("eta", 0.5)):
             continue  # symbols in an HMM have one eta
@@ -323,6 +323,7 @@ def hidden_markov(name, sampler, tmp_path):
             sampler=sampler,
             **settings(fam, hyper, "emission"),
             n_iter=5,
+            n_chains=1,
             burn_in=2,
             thin=2,
             init=2,
@@ -432,16 +433,17 @@ def distance_to_exact(name, method, n, alpha=1.2):
     return max(abs(n_states - exact.n_states).sum() / 2, abs(same - exact.same).max())
 
 
-@pytest.mark.parametrize("name", [*likelihoods])
+@pytest.mark.parametrize("name", [*likelihoods, "autoregression"])
 def test_mixtures_and_hidden_markov_models(name, tmp_path):
     script = f"""if True:
         from pathlib import Path
         from test_contract_likelihoods import *
-        mixture({name!r}, Path({str(tmp_path)!r}))
         for sampler in SAMPLERS:
             hidden_markov({name!r}, sampler, Path({str(tmp_path)!r}))
-        off = distance_to_exact({name!r}, "direct", 2500)
-        assert off < 0.05, off
+        if {name!r} in likelihoods:  # rows by themselves
+            mixture({name!r}, Path({str(tmp_path)!r}))
+            off = distance_to_exact({name!r}, "direct", 2500)
+            assert off < 0.05, off
     """
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -651,7 +651,7 @@ def test_estimator_with_groups(tmp_path):
         [np.cumsum(np.full(n, 1 if g == "up" else 2)) % 3 for n, g in zip(lengths, groups)]
     )
     seen = []
-    model = HDPHMM(n_iter=60, thin=10, init=X, random_state=0, eta=0.1).fit(
+    model = HDPHMM(n_chains=1, n_iter=60, thin=10, init=X, random_state=0, eta=0.1).fit(
         X, lengths, groups=groups, callback=lambda sweep, state: seen.append(state.z)
     )
     K = model.n_states_
@@ -691,10 +691,10 @@ def test_estimator_with_groups(tmp_path):
     model.save(tmp_path / "m.npz")
     assert HDPHMM.load(tmp_path / "m.npz").score(new, [4, 3], as_up) == scores.sum()
     corpus = Corpus.from_docs([[0, 1, 2], [2, 1, 0]], n_words=3, groups={"way": as_up})
-    by_column = HDPHMM(n_iter=4, random_state=0).fit(corpus, groups="way")
-    assert by_column.score(corpus, groups="way") == HDPHMM(n_iter=4, random_state=0).fit(
-        [0, 1, 2, 2, 1, 0], [3, 3], groups=as_up
-    ).score(corpus, groups=as_up)
+    by_column = HDPHMM(n_chains=1, n_iter=4, random_state=0).fit(corpus, groups="way")
+    assert by_column.score(corpus, groups="way") == HDPHMM(
+        n_chains=1, n_iter=4, random_state=0
+    ).fit([0, 1, 2, 2, 1, 0], [3, 3], groups=as_up).score(corpus, groups=as_up)
     assert model.fit(X, lengths).groups_ is None and model.transmat_.ndim == 2
 
 
@@ -705,18 +705,18 @@ def test_bad_groups():
             ValueError,
             match="^groups must be one whole number or string for each of the 2 sequences",
         ):
-            HDPHMM(n_iter=2).fit(X, lengths, groups=groups)
+            HDPHMM(n_chains=1, n_iter=2).fit(X, lengths, groups=groups)
     with pytest.raises(
         ValueError, match="^groups must be one label per sequence or a group column of the corpus"
     ):
-        HDPHMM(n_iter=2).fit(X, lengths, groups="period")
+        HDPHMM(n_chains=1, n_iter=2).fit(X, lengths, groups="period")
     for params, name in (
         (dict(gamma_group=0), "gamma_group"),
         (dict(gamma_group_prior=(1, 0)), "gamma_group_prior"),
     ):
         with pytest.raises(ValueError, match=f"^{name}"):
-            HDPHMM(n_iter=2, **params).fit(X, lengths, groups=[0, 1])
-    model = HDPHMM(n_iter=2).fit(X, lengths, groups=[7, 8])
+            HDPHMM(n_chains=1, n_iter=2, **params).fit(X, lengths, groups=[0, 1])
+    model = HDPHMM(n_chains=1, n_iter=2).fit(X, lengths, groups=[7, 8])
     for groups, message in (
         (None, "given for every sequence"),
         ([7, 9], "among those of the fit .7, 8., got 9"),
@@ -729,7 +729,7 @@ def test_bad_groups():
     with pytest.raises(ValueError, match="^group must be one of 7, 8, got None"):
         model.sample(3)
     with pytest.raises(ValueError, match="^groups must be None"):
-        HDPHMM(n_iter=2).fit(X).score(X, groups=[0])
+        HDPHMM(n_chains=1, n_iter=2).fit(X).score(X, groups=[0])
 
 
 # ---------------------------------------------------------------- structure
@@ -1072,6 +1072,7 @@ def fitted(emission="categorical", X=None, lengths=(12, 1, 7), **params):
             **{
                 "emission": emission,
                 "n_iter": 12,
+                "n_chains": 1,
                 "burn_in": 4,
                 "thin": 2,
                 "init": 3,
@@ -1120,7 +1121,8 @@ def test_estimator(tmp_path):
     assert (
         set(model.trace_)
         == {"n_states", "log_joint", "log_likelihood", "alpha", "gamma", "kappa", "eta"}
-        | {"moves_proposed", "moves_accepted"}
+        | {"moves_proposed", "moves_accepted", "log_mixture", "states_above_1%"}
+        | {"share_1", "share_2", "share_3"}
         and len(model.trace_["alpha"]) == 12
     )
     assert model.traces_["n_states"].shape == (2, 12)

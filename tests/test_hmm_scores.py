@@ -162,7 +162,7 @@ def test_sampled_rows():
 
 # ---------------------------------------------------------------- the estimator
 
-FIXED = dict(alpha_prior=None, gamma_prior=None, n_symbols=2, init=2, random_state=0)
+FIXED = dict(alpha_prior=None, gamma_prior=None, n_symbols=2, init=2, n_chains=1, random_state=0)
 
 
 def test_score_is_the_enumerated_predictive():
@@ -214,7 +214,7 @@ def test_score_of_groups():
 
 def test_the_same_call_gives_the_same_number(tmp_path):
     x = np.random.default_rng(0).integers(-1, 3, 40)
-    model = HDPHMM(n_iter=20, init=3, random_state=0).fit(x, [25, 15])
+    model = HDPHMM(n_chains=1, n_iter=20, init=3, random_state=0).fit(x, [25, 15])
     scores = model.score_samples(x, [25, 15])
     assert (model.score_samples(x, [25, 15]) == scores).all()
     assert model.score(x, [25, 15]) == scores.sum()
@@ -238,7 +238,7 @@ def test_the_same_call_gives_the_same_number(tmp_path):
 
 def test_missing_steps_are_summed_out():
     x = np.random.default_rng(0).integers(0, 2, 20)
-    model = HDPHMM(n_iter=12, init=2, random_state=0).fit(x)
+    model = HDPHMM(n_chains=1, n_iter=12, init=2, random_state=0).fit(x)
     every = [[0, v, w, 1] for v in (0, 1) for w in (0, 1)]
     options = dict(n_particles=3000)
     summed = np.exp(model.score_samples(np.ravel(every), [4] * 4, **options)).sum()
@@ -248,7 +248,7 @@ def test_missing_steps_are_summed_out():
 def test_a_long_sequence():
     "A run that the plug-in thinks impossible, longer than a stretch, at a finite cost in nats."
     x = np.arange(40) % 2
-    model = HDPHMM(n_iter=12, init=2, random_state=0).fit(x)
+    model = HDPHMM(n_chains=1, n_iter=12, init=2, random_state=0).fit(x)
     new = np.concatenate([np.tile([0, 1], 25_000), np.zeros(50_000, int)])
     score, plug_in = (
         model.score(new, method=method, n_particles=2) for method in ("predictive", "plug-in")
@@ -257,7 +257,7 @@ def test_a_long_sequence():
 
 
 def test_bad_arguments():
-    model = HDPHMM(n_iter=3, init=2).fit([0, 1, 0])
+    model = HDPHMM(n_chains=1, n_iter=3, init=2).fit([0, 1, 0])
     for call in (model.score, model.score_samples):
         for method in ("mean", None, 1):
             with pytest.raises(

@@ -136,7 +136,7 @@ def test_two_regimes_are_two_states(begin):
     rng, large = np.random.default_rng(0), []
     x = np.append(rng.normal(-2, 1, 300), rng.normal(2, 1, 300))
     count = lambda sweep, state: large.append(int((np.bincount(state.z) > 6).sum()))
-    model = HDPHMM(emission="normal", n_iter=800, init=begin, random_state=0)
+    model = HDPHMM(emission="normal", n_iter=800, init=begin, n_chains=1, random_state=0)
     model.fit(x, callback=count)
     assert np.mean(np.array(large[400:]) == 2) > 0.6 and model.trace_["n_states"][400:].mean() < 4.5
     assert model.trace_["moves_accepted"].sum() > 10
@@ -161,7 +161,7 @@ def test_one_state_on_the_weak_limit_can_not_be_split():
 
 def test_no_moves_and_a_number_of_them():
     x = np.arange(60) % 3
-    fit = lambda **options: HDPHMM(n_iter=20, random_state=0, **options).fit(x)
+    fit = lambda **options: HDPHMM(n_iter=20, n_chains=1, random_state=0, **options).fit(x)
     assert "moves_proposed" not in fit(moves=0).trace_
     assert (fit(moves=3, burn_in=5).trace_["moves_proposed"][5:] == 3).all()
 
