@@ -172,7 +172,8 @@ def fold(code, exported):
     if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in body):
         return "Imports"
     names = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    if exported and names and len(code.splitlines()) > LONG:
+    private = all(name.startswith("_") for name in names)
+    if exported and names and (private or len(code.splitlines()) > LONG):
         return f"{', '.join(names)}: {len(code.splitlines())} lines"
     return None
 
