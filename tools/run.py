@@ -3,7 +3,7 @@
     python tools/run.py demo               fit topics to the State of the Union addresses, into
                                            results/sotu
     python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name)
-    python tools/run.py site               build the documentation as plain pages, into _site
+    python tools/run.py site [folder]      build the documentation, into _site
 
 and for whoever changes a notebook:
 
@@ -134,7 +134,9 @@ def command(task, arguments):
         )
         return [PYTHON, "-m", "pytest", "-n", str(min(cores, 4)), "--dist", "loadgroup"] + arguments
     if task == "site":
-        return [PYTHON, str(TOOLS / "site" / "build.py")] + arguments
+        out, *options = arguments or ["_site"]
+        sphinx = "-m sphinx -q -E -W --keep-going -j 2 -d build/doctrees -c tools/site nbs".split()
+        return [PYTHON, *sphinx, out, *options]
     if task in ("notebooks", "export", "clean", "hooks"):
         return [PYTHON, str(TOOLS / "notebooks.py"), task] + arguments
     fail(f"unknown task {task!r}; try python tools/run.py --help")
