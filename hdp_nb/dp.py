@@ -289,10 +289,10 @@ def make_sweep(fam: Likelihood) -> Callable:
     Returns
     -------
     callable
-        sweep(rng, state, data, prior, alpha_prior, start) visits observations start, ..., n-1 and
-        then resamples alpha, unless its prior is fixed. It returns n, or the observation before
-        which it stopped because no empty slot was left; and the sum, over those that it visited, of
-        the log probability of an observation given the components of all others.
+        sweep(rng, state, data, prior, alpha_prior, start, log_p) visits observations start, ...,
+        n-1 and then resamples alpha, unless its prior is fixed. It returns n, or the observation
+        before which it stopped because no empty slot was left; and log_p plus the log probability
+        of each that it visited, given the components of all others.
 
     Notes
     -----
@@ -301,8 +301,8 @@ def make_sweep(fam: Likelihood) -> Callable:
     add, log_predictive, unseat = fam.add, fam.log_predictive, make_unseat(fam)
 
     @njit(nogil=True)
-    def sweep(rng, state, data, prior, alpha_prior, start):
-        n, log_p = len(state.z), 0.0
+    def sweep(rng, state, data, prior, alpha_prior, start, log_p):
+        n = len(state.z)
         for i in range(start, n):
             if state.K[0] == len(state.n_k):
                 return i, log_p
@@ -559,12 +559,13 @@ class DPMixtureSampler:
             components of all others when it was visited, its own summed out. It compares states
             with different numbers of components.
         """
-        kernel, start, log_mixture = make_sweep(self.fam), 0, 0.0
+        kernel, start, log_p = make_sweep(self.fam), 0, 0.0
         while True:
-            start, log_p = kernel(rng, state, self.data, self.prior, self.alpha_prior, start)
-            log_mixture += log_p
+            start, log_p = kernel(
+                rng, state, self.data, self.prior, self.alpha_prior, start, log_p
+            )
             if start == len(state.z):
-                return state, {**self.info(state), "log_mixture": log_mixture}
+                return state, {**self.info(state), "log_mixture": log_p}
             state = grow_state(self.fam, self.prior, state)
 
     def info(self, state: DPState) -> dict[str, Any]:

@@ -79,9 +79,8 @@ def chain(sampler, n_sweeps=30_000, seed=1):
     state = sampler.state(np.arange(len(sampler.data)), capacity=len(sampler.data) + 1)
     z, alpha = np.empty((n_sweeps, len(sampler.data)), int), np.empty(n_sweeps)
     for s in range(n_sweeps):
-        assert kernel(rng, state, sampler.data, sampler.prior, sampler.alpha_prior, 0) == len(
-            state.z
-        )
+        data, prior, alpha_prior = sampler.data, sampler.prior, sampler.alpha_prior
+        assert kernel(rng, state, data, prior, alpha_prior, 0, 0.0)[0] == len(state.z)
         z[s], alpha[s] = state.z, state.alpha[0]
     return z, alpha
 
@@ -305,10 +304,11 @@ def test_the_kernel_stops_before_the_observation_it_has_no_slot_for():
     sampler = scattered("categorical")
     state = sampler.state(np.zeros(60), capacity=2)
     rng, before = np.random.default_rng(0), None
-    at = make_sweep(sampler.fam)(rng, state, sampler.data, sampler.prior, FIXED_PRIOR, 0)
+    sweep, data, prior = make_sweep(sampler.fam), sampler.data, sampler.prior
+    at, log_p = sweep(rng, state, data, prior, FIXED_PRIOR, 0, 0.0)
     assert 0 < at < 60 and state.K[0] == len(state.n_k) == 2
     before, used = state.z.copy(), rng.bit_generator.state
-    assert make_sweep(sampler.fam)(rng, state, sampler.data, sampler.prior, FIXED_PRIOR, at) == at
+    assert sweep(rng, state, data, prior, FIXED_PRIOR, at, log_p) == (at, log_p)
     assert (state.z == before).all() and rng.bit_generator.state == used
 
 
@@ -316,7 +316,9 @@ def test_seeds_reproduce_and_snapshots_restore():
     sampler = scattered("normal_inverse_wishart")
     a, b = (run_chain(sampler, np.random.default_rng(9), 20, thin=5) for _ in range(2))
     assert all((a.trace[name] == b.trace[name]).all() for name in a.trace)
-    assert list(a.trace) == ["n_components", "log_joint", "log_likelihood", "alpha"]
+    shares = ["share_1", "share_2", "share_3"]
+    log_p = ["log_joint", "log_likelihood", "alpha", *shares, "log_mixture"]
+    assert list(a.trace) == ["n_components", *log_p]
     last = sampler.state(**a.samples[-1])
     assert sampler.info(last)["log_joint"] == pytest.approx(a.trace["log_joint"][15], rel=1e-12)
 
