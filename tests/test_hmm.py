@@ -14,6 +14,7 @@ from quickstart import check_quick_start
 
 from hdp_nb import hmm, hmm_groups
 from hdp_nb.chain import run_chain
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.emissions import hmm_emission, symbols
 from hdp_nb.exact import joint_distribution_test, posterior_error
@@ -696,6 +697,21 @@ def test_estimator_with_groups(tmp_path):
         n_chains=1, n_iter=4, random_state=0
     ).fit([0, 1, 2, 2, 1, 0], [3, 3], groups=as_up).score(corpus, groups=as_up)
     assert model.fit(X, lengths).groups_ is None and model.transmat_.ndim == 2
+
+
+def test_the_verdict_on_chains_over_a_sequence():
+    "Chains from both ends that do not meet are found out; two from one place are not."
+    rng, states = np.random.default_rng(0), np.repeat(np.arange(60) % 4, 10)
+    x = 5 * states + rng.integers(5, size=len(states))
+    with pytest.warns(ConvergenceWarning, match="states_above_1%"):
+        apart = HDPHMM(moves=0, n_iter=60, random_state=0).fit(x)
+    assert apart.converged_ is False and len(apart.traces_["share_1"]) == 2
+    one, many = apart.convergence_["states_above_1%"].means
+    assert one < 3.5 < many
+    together = HDPHMM(moves=0, init=4, n_iter=200, random_state=0).fit(x)
+    assert together.converged_ is not None
+    alone = HDPHMM(moves=0, n_chains=1, n_iter=20, random_state=0).fit(x)
+    assert alone.converged_ is None
 
 
 def test_bad_groups():
