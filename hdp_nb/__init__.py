@@ -38,6 +38,7 @@ _HOME = {
 }
 _MODULES = (
     "arguments",
+    "autoregression",
     "births",
     "chain",
     "checks",

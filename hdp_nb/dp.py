@@ -561,9 +561,7 @@ class DPMixtureSampler:
         """
         kernel, start, log_p = make_sweep(self.fam), 0, 0.0
         while True:
-            start, log_p = kernel(
-                rng, state, self.data, self.prior, self.alpha_prior, start, log_p
-            )
+            start, log_p = kernel(rng, state, self.data, self.prior, self.alpha_prior, start, log_p)
             if start == len(state.z):
                 return state, {**self.info(state), "log_mixture": log_p}
             state = grow_state(self.fam, self.prior, state)

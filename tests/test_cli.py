@@ -952,6 +952,7 @@ def test_texts_that_nobody_has_counted(run):
     for j, text in enumerate(texts):
         Path(f"texts/{j:02}.txt").write_text(text)
     options = [*FIT[2:], "--stop-words", "english", "--min-df", "0.05", "--quiet"]
+    options += ["--max-df", "0.95"]
     assert run("fit", "letters.csv", "--column", "letter", *options)[0] == 0
     assert run("fit", "texts", *options[:1], "filed", *options[2:])[0] == 0
     a, b = HDP.load("run/model.npz"), HDP.load("filed/model.npz")

@@ -31,7 +31,7 @@ from hdp_nb.nested_sampler import NestedSampler
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.split_merge import DPSplitMerge, SplitMerge
-from hdp_nb.state_moves import StateMoves
+from hdp_nb.state_moves import StateMoves, TracedStates
 from hdp_nb.topic_models import HDP
 from hdp_nb.topic_moves import TopicMoves
 from hdp_nb.topics import predictive_topics
@@ -258,6 +258,16 @@ def moves(kind, inside, **options):
     )
 
 
+def traced(inside):
+    return Case(
+        TracedStates,
+        lambda folder: TracedStates(inside.make(folder)),
+        lambda sampler, state: inside.recount(sampler.base, state),
+        inside.components,
+        room=inside.room,
+    )
+
+
 MIXTURE = Case(
     DPMixtureSampler,
     lambda folder: DPMixtureSampler(
@@ -318,6 +328,7 @@ CASES = {
     "states of groups, direct": states("direct", [0, 2, 4]),
     "states of groups, beam": states("beam", [0, 2, 4]),
     "states of groups, weak limit": states("weak_limit", [0, 2, 4]),
+    "states, traced": traced(states("direct")),
     "states with moves, direct": moves(StateMoves, states("direct"), n_moves=3, tune=3),
     "states with moves, beam": moves(StateMoves, states("beam"), tune=2),
     "states with moves, weak limit": moves(StateMoves, states("weak_limit"), n_moves=2, tune=0),

@@ -131,7 +131,7 @@ def test_joint_distribution_on_the_weak_limit(n_groups):
 # ---------------------------------------------------------------- from any start
 
 
-@pytest.mark.parametrize("begin", [1, 20])
+@pytest.mark.parametrize("begin", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_two_regimes_are_two_states(begin):
     rng, large = np.random.default_rng(0), []
     x = np.append(rng.normal(-2, 1, 300), rng.normal(2, 1, 300))
