@@ -4,6 +4,7 @@ from many, with and without the moves that split and merge states.
     python benchmarks/states.py [--data six sticky regimes] [--samplers direct beam weak_limit]
                                 [--starts 1 20 60] [--seeds 2] [--sweeps 1000] [--without]
     python benchmarks/states.py --verdict
+    python benchmarks/states.py --seconds
 
 Data: "six" are 5,000 steps of six states with 30 symbols, "sticky" the same with states that stay,
 fitted with kappa learned, "regimes" 300 and 300 numbers from two normal distributions. Of a chain:
@@ -13,6 +14,10 @@ results/states.json already are not made again.
 
 With --verdict twelve fits of `HDPHMM` with its defaults to sequences like "six" of different seeds,
 half of them without moves: what `converged_` says, and how many states each chain has.
+
+With --seconds one chain of each sampler on "six" from 20 states, without moves and with them, one
+after the other: their seconds can be compared, which those of the runs above can only be where one
+machine made them all.
 """
 
 import argparse
@@ -100,6 +105,16 @@ def verdicts(found, n_seeds=6):
     table(list(rows[0]), [list(row.values()) for row in rows])
 
 
+def side_by_side(found):
+    "Seconds of every sampler without moves and with them."
+    timed = found["seconds_side_by_side"] = {"machine": machine()}
+    for method, moves in itertools.product(("direct", "beam", "weak_limit"), (False, True)):
+        name = f"{method}, {'with' if moves else 'without'}"
+        timed[name] = run("six", method, 20, 0, 1000, moves)["seconds"]
+        print(name, timed[name])
+    save("states", found)
+
+
 def distance(counts):
     "The largest total variation between any two distributions."
     import numpy as np
@@ -124,10 +139,13 @@ def main():
     parse.add_argument("--sweeps", type=int, default=1000)
     parse.add_argument("--without", action="store_true", help="no moves")
     parse.add_argument("--verdict", action="store_true", help="what converged_ says")
+    parse.add_argument("--seconds", action="store_true", help="what moves cost, side by side")
     options = parse.parse_args()
     how, found = "without" if options.without else "with", saved("states") or {"runs": {}}
     if options.verdict:
         return verdicts(found)
+    if options.seconds:
+        return side_by_side(found)
     for data, method in itertools.product(options.data, options.samplers):
         chosen = []
         for start, seed in itertools.product(options.starts, range(options.seeds)):

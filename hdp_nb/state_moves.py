@@ -13,6 +13,7 @@ import numpy as np
 
 from .chain import with_attributes
 from .checks import check_int
+from .dp import largest_shares
 from .hmm_groups import GroupedHMMSampler, in_group
 from .hmm_predict import log_plug_in
 from .hmm_sampler import HMMSampler
@@ -194,10 +195,9 @@ class TracedStates:
         if isinstance(inner, GroupedHMMSampler):
             parts = [(in_group(counts, g), part) for g, part in enumerate(inner.parts)]
         log_p = sum(log_plug_in(inner.emission, inner.prior, [c], s).sum() for c, s in parts)
-        sizes = describe_sizes(counts.n_k)
         return state, {
             **info,
             "log_mixture": float(log_p),
-            "states_above_1%": sizes["topics_above_1%"],
-            **{f"share_{i}": sizes[f"share_{i}"] for i in (1, 2, 3)},
+            "states_above_1%": describe_sizes(counts.n_k)["topics_above_1%"],
+            **largest_shares(counts.n_k),
         }
