@@ -145,7 +145,7 @@ def _cache_folder():
     return os.path.join(base, "hdp_nb") if os.path.isabs(base) else None
 
 
-def _is_ours(folder):
+def _is_trusted(folder):
     """Whether nobody but this user can have put anything into a folder.
 
     What numba keeps is loaded as code. So every file must belong to the user and be writable by
@@ -189,7 +189,7 @@ def _prepare(folder):
             content.update(path.read_bytes())
         folder = os.path.join(os.path.realpath(folder), f"kernels-{content.hexdigest()[:16]}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        if not _is_ours(folder) or not os.access(folder, os.W_OK | os.X_OK):
+        if not _is_trusted(folder) or not os.access(folder, os.W_OK | os.X_OK):
             return None
         if not os.path.exists(marker := os.path.join(folder, "hdp_nb-kernels.txt")):
             with open(marker, "w", encoding="utf-8") as file:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .checks import check_int, check_number, check_reals, check_vector
+from .checks import check_int, check_number, check_reals, check_scale, check_vector
 from .likelihood import Likelihood
 from .special import invert_cholesky
 
@@ -97,14 +97,7 @@ def make_autoregression_prior(
             )
         lags = given
     oldest_first = lags.reshape(D, r, D)[:, ::-1].reshape(D, r * D)
-    scale = check_number("scale", scale) * np.eye(D) if np.ndim(scale) == 0 else scale
-    scale = np.array(scale, dtype=float)
-    square = scale.shape == (D, D) and np.allclose(scale, scale.T)
-    if not square or not np.linalg.eigvalsh(scale).min() > 0:
-        raise ValueError(
-            f"scale must be a positive number or a symmetric positive definite matrix of {D} x {D},"
-            f" got {scale!r}"
-        )
+    scale = check_scale(scale, D)
     return AutoregressionPrior(
         r,
         mean,

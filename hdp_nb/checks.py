@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['MAX_INT32', 'as_rng', 'check_number', 'check_positive', 'check_int', 'check_count',
            'plural', 'int_array', 'ragged_index', 'check_rows', 'check_table', 'check_count_matrix',
-           'check_vocab', 'check_labels', 'check_vector', 'check_reals', 'check_counts']
+           'check_vocab', 'check_labels', 'check_vector', 'check_scale', 'check_reals',
+           'check_counts']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
 import numbers
@@ -473,6 +474,38 @@ def check_vector(name: str, value: Any, size: int, positive: bool = True) -> np.
             f"{name} must be finite{' and positive' if positive else ''}, got {value!r}"
         )
     return out
+
+
+def check_scale(scale: Any, size: int) -> np.ndarray:
+    """Check the scale matrix of a prior for covariance matrices.
+
+    Parameters
+    ----------
+    scale : float or (size, size) array
+        What the caller passed; a number stands for that times the identity.
+    size : int
+        Number of dimensions.
+
+    Returns
+    -------
+    float64 array, shape (size, size)
+        A copy.
+
+    Raises
+    ------
+    ValueError
+        If it is neither a positive number nor a symmetric positive definite matrix of that size.
+    """
+    if np.ndim(scale) == 0:
+        scale = check_number("scale", scale) * np.eye(size)
+    scale = np.array(scale, dtype=float)
+    square = scale.shape == (size, size) and np.allclose(scale, scale.T)
+    if not square or not np.linalg.eigvalsh(scale).min() > 0:
+        raise ValueError(
+            "scale must be a positive number or a symmetric positive definite matrix of"
+            f" {size} x {size}, got {scale!r}"
+        )
+    return scale
 
 # %% ../nbs/00_checks.ipynb #35516058
 def check_reals(X: Any) -> np.ndarray:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .checks import check_int, check_number, check_reals, check_vector
+from .checks import check_int, check_number, check_reals, check_scale, check_vector
 from .likelihood import ALIASES, Likelihood, likelihoods, with_params
 from .special import invert_cholesky
 
@@ -426,15 +426,7 @@ def make_inverse_wishart_prior(
     """
     D = check_int("n_dims", n_dims, 1)
     dof = check_number("dof", D + 2 if dof is None else dof, low=D - 1)
-    if np.ndim(scale) == 0:
-        scale = check_number("scale", scale) * np.eye(D)
-    scale = np.array(scale, dtype=float)
-    square = scale.shape == (D, D) and np.allclose(scale, scale.T)
-    if not square or not np.linalg.eigvalsh(scale).min() > 0:
-        raise ValueError(
-            f"scale must be a positive number or a symmetric positive definite matrix of {D} x {D},"
-            f" got {scale!r}"
-        )
+    scale = check_scale(scale, D)
     mean, kappa = check_vector("mean", mean, D, positive=False), check_number("kappa", kappa)
     log_det = float(np.linalg.slogdet(scale)[1])
     return NormalInverseWishartPrior(mean, kappa, dof, scale, log_det)

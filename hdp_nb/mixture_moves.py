@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .chain import with_attributes
 from .checks import check_int
 from .dp import grow_state
 from .likelihood import Likelihood
@@ -136,7 +135,3 @@ class MixtureMoves(DPSplitMerge):
             inside = grow_state(fam, prior, inside)
         state, info = super().sweep(rng, SplitMergeState(inside, state.n_done))
         return state, {**info, "joined": joined}
-
-    def start(self, k: int) -> "MixtureMoves":
-        "Return the same moves around `base.start(k)`, whose chains begin with `k` components."
-        return with_attributes(self, base=self.base.start(k))

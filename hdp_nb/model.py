@@ -169,6 +169,12 @@ class SampledModel(SavedModel):
         self.convergence_ = judge(traces)
         self.converged_ = self.convergence_.converged
 
+    def _tuning(self, most: int) -> int:
+        "Sweeps that moves are tuned in: the burn-in of the shortest run, `most` at most."
+        self._rounds()  # which checks n_iter and burn_in
+        half = self._least_burn_in if isinstance(self.n_iter, str) else self.n_iter // 2
+        return min(most, half if self.burn_in is None else self.burn_in)
+
     def _n_moves(self, moves: Any) -> int | None:
         "Moves before every sweep that `moves` asks for; None for as many as their time allows."
         if not isinstance(moves, str):

@@ -307,12 +307,8 @@ class HDPHMM(SampledModel):
 
     def _with_state_moves(self, sampler):
         "Add the moves that `moves` asks for, annealed in the burn-in, and what the verdict needs."
-        n_moves = self._n_moves(self.moves)
-        self._rounds()  # which checks n_iter and burn_in
-        if n_moves != 0:
-            half = self._least_burn_in if isinstance(self.n_iter, str) else self.n_iter // 2
-            tune = min(300, half if self.burn_in is None else self.burn_in)
-            sampler = StateMoves(sampler, n_moves, tune)
+        if (n_moves := self._n_moves(self.moves)) != 0:
+            sampler = StateMoves(sampler, n_moves, self._tuning(300))
         return TracedStates(sampler)
 
     @classmethod

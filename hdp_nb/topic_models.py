@@ -40,7 +40,6 @@ from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 # %% ../nbs/63_topic_models.ipynb #43b47e17
 # Gibbs sweeps over a new document; its proportions are averages over the last 20.
 _FOLD_SWEEPS, _FOLD_BURN_IN = 25, 5
-_SHORTEST_BURN_IN = 50  # with n_iter="auto"
 
 
 class GibbsTopicModel(BaseTopicModel, SampledModel):
@@ -99,10 +98,7 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
         n_moves = self._n_moves(self.moves)
         if n_moves == 0:
             return sampler
-        self._rounds()  # which checks n_iter and burn_in
-        half = _SHORTEST_BURN_IN if isinstance(self.n_iter, str) else self.n_iter // 2
-        tune = min(100, half if self.burn_in is None else self.burn_in)
-        return TopicMoves(sampler, n_moves, tune)
+        return TopicMoves(sampler, n_moves, self._tuning(100))
 
     def _opposite(self) -> bool:
         "Whether init is 'opposite'; what is no start at all is refused."
