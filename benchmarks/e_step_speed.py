@@ -140,7 +140,9 @@ def main():
     )
     for K in (20, 100, 300):
         lam = (
-            OnlineHDP(K, split_merge=False, batch_size=500, random_state=0).fit(every).state_["lam"]
+            OnlineHDP(K, split_merge=False, batch_size=500, n_passes=1, random_state=0)
+            .fit(every)
+            .state_["lam"]
         )
         for fixed in (True, False):
             runners = [

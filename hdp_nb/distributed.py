@@ -471,9 +471,9 @@ def fit(
         that of `fit` with the same corpus in one piece, without moves), or kept counts such as
         `small.samples_[-1]` of a model fitted to one shard: that fit has moves, and to begin with
         its topics saves many sweeps.
-        An OnlineHDP takes the shards in random order, each in minibatches of about `batch_size` of
-        its documents; its `trace_` has one value per shard. The learning rate counts
-        documents, so shards may differ in size.
+        An OnlineHDP takes the shards in random order (once with n_passes="auto"), each in
+        minibatches of about `batch_size` of its documents; its `trace_` has one value per shard.
+        The learning rate counts documents, so shards may differ in size.
     corpus : ShardedCorpus or folder of one
     run : str or Path
         Folder for the checkpoint, after every sweep or shard, and the topics of the tokens. Workers
@@ -536,7 +536,7 @@ def _fit_online(model, corpus, run, client, options):
     sampler, rng, n = (
         OnlineShardSampler(model, corpus, run, client),
         as_rng(model.random_state),
-        model.n_passes * corpus.n_shards,
+        (1 if isinstance(model.n_passes, str) else model.n_passes) * corpus.n_shards,
     )
     chain = run_chain(sampler, rng, n, burn_in=n, seed=model.random_state, **options)
     if not chain.n_done:  # Ctrl-C came before anything was learned

@@ -189,19 +189,6 @@ class SampledModel(SavedModel):
             n = int((~np.isnan(self.traces_["log_joint"])).sum(axis=1).min())
             warnings.warn(self.convergence_.advice(n), ConvergenceWarning, stacklevel=3)
 
-    def _results(self) -> dict[str, Any]:
-        results = super()._results()
-        if "convergence_" in results:
-            results["convergence_"] = self.convergence_.to_arrays()
-        return results
-
-    @classmethod
-    def _restore(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-        model = super()._restore(meta, arrays)
-        if hasattr(model, "convergence_"):  # earlier versions gave no verdict
-            model.convergence_ = Convergence.from_arrays(model.convergence_)
-        return model
-
     def _kept(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
         """Set samples_ to the kept samples of all chains and each chain's last state.
 

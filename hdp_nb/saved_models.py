@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
+from .convergence import Convergence
 from .files import load_npz, save_npz
 from .priors import ConcentrationPrior
 from .topics import TopicCounts
@@ -112,7 +113,7 @@ class SavedModel(BaseEstimator):
     def _results(self) -> dict[str, Any]:
         "The learned attributes by name."
         return {
-            name: value
+            name: value.to_arrays() if isinstance(value, Convergence) else value
             for name, value in vars(self).items()
             if name.endswith("_") and not name.startswith("_")
         }
@@ -221,6 +222,8 @@ class SavedModel(BaseEstimator):
                 results[name] = array
         if odd := [name for name in results if not re.fullmatch(r"[a-zA-Z]\w*_", name)]:
             raise ValueError(f"not names of results: {', '.join(map(repr, odd))}")
+        if "convergence_" in results:  # earlier versions gave no verdict
+            results["convergence_"] = Convergence.from_arrays(results["convergence_"])
         model = cls(**_with_priors(meta["params"], pack=False))
         for name, value in results.items():
             setattr(model, name, value)

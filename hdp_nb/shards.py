@@ -584,7 +584,7 @@ class OnlineShardSampler:
 
     def init(self, rng: np.random.Generator) -> OnlineShardState:
         "Return the state before the first shard."
-        state, _ = self.model._begin(rng, cast(Any, self.corpus))
+        state, _ = self.model._begin(rng, cast(Any, self.corpus), self.model.n_topics)
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
     def start(self, k: int) -> "OnlineShardSampler":

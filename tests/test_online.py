@@ -4,6 +4,7 @@ recomputation, topics found from any start, OnlineHDP.
 
 import copy
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy.integrate import quad
 from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.e_step import (
     Hyperpriors,
@@ -61,6 +63,7 @@ from hdp_nb.online_moves import (
     split_gain,
     topic_terms,
 )
+from hdp_nb.streams import LEAST_LOOKS
 from hdp_nb.synthetic import make_bars
 from hdp_nb.variational import VariationalState, first_state, global_bound, update_beta
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
@@ -639,6 +642,43 @@ def quick(**params):
     )
 
 
+def test_passes_until_documents_that_judge_are_predicted_no_better(bars):
+    corpus, truth = bars
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = OnlineHDP(4, random_state=0).fit(corpus)
+    assert model.converged_ and model.n_topics_ == 10
+    looks = model.looks_
+    assert looks["steps"][-1] >= LEAST_LOOKS and (np.diff(looks["steps"]) > 0).all()
+    assert looks["topics_above_1%"][-1] == 10 and looks["heldout"][-1] > looks["heldout"][0]
+    assert model.convergence_["topics_above_1%"].means == (10, 10)
+    assert document_completion(model, truth.test) > document_completion(
+        OnlineHDP(4, n_passes=1, random_state=0).fit(corpus), truth.test
+    )
+    assert OnlineHDP(4, n_passes=1, random_state=0).fit(corpus).converged_ is None
+    assert model.partial_fit(corpus[:5]).converged_ is None and not model.looks_
+
+
+def test_streams_that_do_not_agree_are_told(bars):
+    """Without moves, one topic stays one and ten stay ten; the words of the bars tell."""
+    with pytest.warns(ConvergenceWarning, match="2 streams.* do not agree") as told:
+        model = OnlineHDP(1, z_split=1e6, random_state=0).fit(bars[0][:250])
+    assert model.converged_ is False and "convergence_" in str(told[0].message)
+
+
+def test_ctrl_c_in_the_second_stream_keeps_the_first(bars):
+    seen = []
+
+    def stop(i, state):
+        seen.append(i)
+        if len(seen) > 1 and i == 0:
+            raise KeyboardInterrupt
+
+    model = OnlineHDP(2, random_state=0).fit(bars[0], callback=stop)
+    assert model.interrupted_ and model.converged_ is None and seen[-1] == 0
+    assert len(model.trace_["bound"]) > 12
+
+
 def test_online_hdp(bars):
     corpus, truth = bars
     model = quick(n_passes=12).fit(corpus)
@@ -878,6 +918,7 @@ BAD = [
     (dict(tau=np.inf), "tau"),
     (dict(batch_size=0), "batch_size"),
     (dict(n_passes=0), "n_passes"),
+    (dict(n_passes="some"), "n_passes"),
     (dict(n_docs=0), "n_docs"),
     (dict(eager=-1), "eager"),
     (dict(z_split=-0.5), "z_split"),
@@ -936,7 +977,7 @@ class WholeOnline(OnlineHDP):
         return super()._corpus(X, reset)
 
 
-@parametrize_with_checks([WholeOnline(n_topics=4, batch_size=20)])
+@parametrize_with_checks([WholeOnline(n_topics=4, batch_size=20, n_passes=2)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
