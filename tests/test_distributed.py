@@ -16,7 +16,7 @@ from hdp_nb import distributed
 from hdp_nb import shards as shard_tools
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
-from hdp_nb.distributed import ShardSampler, fit, topics_of
+from hdp_nb.distributed import ShardSampler, fit, sample_documents, topics_of
 from hdp_nb.files import load_npz, save_npz
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
@@ -172,6 +172,29 @@ def test_begun_with_topics(tmp_path, shards, whole):
         fit(model, shards, tmp_path / "again").trace_["log_joint"].tolist()
         == first["log_joint"].tolist()
     )
+
+
+def test_begun_with_a_sample_of_the_documents(tmp_path):
+    """Thirty sweeps from a hundred random topics are the control: they do not come down to ten."""
+    corpus, _ = make_bars(n_docs=500, doc_len=80, grid=5, concentration=2.0, random_state=3)
+    shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=25, shard_tokens=9000)
+    drawn = sample_documents(shards, np.random.default_rng(0), 20_000)
+    assert drawn.shape[1] == 25 and 15_000 < drawn.n_tokens < 25_000
+    whole = sample_documents(shards, np.random.default_rng(0), 10**9)
+    assert np.array_equal(whole.x, corpus.x) and np.array_equal(whole.offsets, corpus.offsets)
+    model = HDP("parallel", n_chains=1, n_iter=8, random_state=0)
+    model = fit(model, shards, tmp_path / "run")
+    assert (model.trace_["n_topics"] >= 10).all() and (model.topic_shares_ > 0.01).sum() == 10
+    again = fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / "again")
+    assert same(model, again)
+    resumed = fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / "run")
+    assert same(model, resumed)
+    random = fit(
+        HDP("parallel", n_chains=1, n_iter=30, init=100, random_state=0),
+        shards,
+        tmp_path / "random",
+    )
+    assert (random.topic_shares_ > 0.01).sum() > 12
 
 
 # ---------------------------------------------------------------- death
