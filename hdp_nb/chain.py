@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
@@ -27,7 +27,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .checks import check_int
-from .files import load_npz, rng_from_dict, rng_to_dict, save_npz
+from .files import load_npz, locked, rng_from_dict, rng_to_dict, save_npz
 
 # %% ../nbs/08_chain.ipynb #c0a7c502
 @runtime_checkable
@@ -440,6 +440,12 @@ def _bar(progress: Any, n_iter: int, n_done: int) -> Iterator[Any]:
 
 
 def _run(task: _Task, stop: threading.Event) -> Chain:
+    "Run one chain; nobody else may write its checkpoint meanwhile."
+    with nullcontext() if task.file.path is None else locked(task.file.path):
+        return _run_alone(task, stop)
+
+
+def _run_alone(task: _Task, stop: threading.Event) -> Chain:
     "Run one chain; it ends early when `stop` is set."
     sampler, _, _, schedule, file, callback, progress, *_ = task
     (chain, save), n_iter, now, late = _begin(task), schedule.n_iter, time.monotonic(), False
@@ -540,6 +546,8 @@ def run_chain(
     schedule = _Schedule(n_iter, burn_in, thin)
     file = _Checkpoint(checkpoint, checkpoint_every, resume, seed)
     _check(rng, schedule, file)
+    if checkpoint is not None:  # a callback may change the working folder
+        file = file._replace(path=Path(checkpoint).absolute())
     with _first_ctrl_c() as stop:
         more = None, False, math.inf, 1
         return _run(_Task(sampler, rng, state, schedule, file, callback, progress, *more), stop)
@@ -655,7 +663,7 @@ def run_chains(
         for i, child in enumerate([rng] * n_chains if chains else rng.spawn(n_chains)):
             path = None
             if checkpoint is not None:
-                path = Path(checkpoint)
+                path = Path(checkpoint).absolute()
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             file = _Checkpoint(path, checkpoint_every, resume, seed)
             shown = bar if together else progress

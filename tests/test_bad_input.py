@@ -394,14 +394,10 @@ def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
     (checkpoint,) = Path("run.part").glob("*.npz")
     checkpoint.write_bytes(checkpoint.read_bytes()[:200])
     err = refused(*fit)
-    assert (
-        "checkpoint" in err and "--overwrite starts again, another --out leaves it as it is" in err
-    )
+    assert "checkpoint" in err and "--fresh starts again, another --out leaves it as it is" in err
     np.savez(checkpoint, weights=np.ones(3))
     assert "no checkpoint" in refused(*fit[:-1])  # one line without --quiet, too
-    assert (
-        cli.main([*fit, "--overwrite"]) == 0 and os.listdir("run") and not Path("run.part").exists()
-    )
+    assert cli.main([*fit, "--fresh"]) == 0 and os.listdir("run") and not Path("run.part").exists()
 
 
 def test_the_folder_of_a_run_that_is_no_more(refused):
