@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from .recounts import check_kept_or_state
 from numba import njit
 
 from .chain import with_attributes
@@ -234,6 +235,10 @@ class LDASampler(DirectSampler):
             `k` is not a whole number from 1 to `n_topics`.
         """
         return with_attributes(self, begin=check_int("k", k, 1, self.n_topics))
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        check_kept_or_state(state, self.corpus, fixed=True)
 
     def _sweep(self, rng, state):
         return self._drive(sweep_lda, rng, state, self.learned)

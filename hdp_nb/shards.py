@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 import numpy as np
+from .recounts import check_entries, check_same, check_stream
 from sklearn.base import clone
 
 from .chain import with_attributes
@@ -316,7 +317,8 @@ def read_shard_topics(
         raise ValueError(f"run: the topics of shard {i} after sweep {t} are missing: {path}")
     arrays = load_npz(path)
     stamp, z, n = str(arrays.get("stamp")), arrays.get("z", np.empty(0)), corpus.tokens_of(i)
-    if stamp != f"{corpus.digest} {i}" or z.shape != (n,) or z.max(initial=0) >= len(label):
+    fits = z.dtype.kind == "u" and z.max(initial=0) < len(label)  # none is negative
+    if stamp != f"{corpus.digest} {i}" or z.shape != (n,) or not fits:
         raise ValueError(
             f"{path}: takes the topics of shard {i} of corpus {corpus.digest} ({n} tokens), got"
             f" {z.size} numbers for {stamp!r}"
@@ -596,6 +598,16 @@ class OnlineShardSampler:
     def snapshot(self, state: OnlineShardState) -> OnlineShardState:
         "Return the whole state, which predictions need."
         return state
+
+    def check(self, state: OnlineShardState) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        n = self.corpus.n_shards
+        check_stream(state.base, self.corpus.n_words)
+        check_entries("order", state.order, 0, n - 1, (n,), whole=True)
+        check_same("shards of a pass", np.bincount(state.order, minlength=n), np.ones(n, int))
+        check_entries("done", state.done, 0, n - 1, (), whole=True)
+        docs = np.diff(self.corpus.first)[state.order[: int(state.done)]].sum()
+        check_same("seen, this pass", state.base.seen % self.corpus.n_docs, docs)
 
     def sweep(
         self, rng: np.random.Generator, state: OnlineShardState

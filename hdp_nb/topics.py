@@ -13,6 +13,7 @@ __all__ = ['LEAST_WEIGHT', 'draw_weighted', 'last_possible', 'document_alpha', '
 from typing import Any, NamedTuple
 
 import numpy as np
+from .recounts import check_kept_topics
 from numba import njit
 from scipy.sparse import csr_array
 
@@ -484,6 +485,10 @@ class TopicCounts(NamedTuple):
     alpha: np.ndarray
     gamma: np.ndarray
     eta: np.ndarray
+
+    def check(self) -> None:
+        "Raise a ValueError unless shapes and ranges fit, see `hdp_nb.recounts.check_kept_topics`."
+        check_kept_topics(self)
 
     @property
     def n_vk(self) -> csr_array:

@@ -9,10 +9,12 @@ __all__ = ['ONLINE_TRACE', 'VariationalHDP', 'OnlineHDP']
 import json
 import math
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from .recounts import check_entries, check_stream, naming
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
@@ -79,6 +81,19 @@ class _VariationalTopics(BaseTopicModel):
         "The variational posterior."
         check_is_fitted(self)
         return VariationalState(*(self.state_[name] for name in VariationalState._fields))
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        with naming("state_"):
+            check_stream(SimpleNamespace(**self.state_), self.n_features_in_)
+        if waiting := getattr(self, "waiting_", {}):
+            offsets, words, J = waiting["offsets"], waiting["words"], len(waiting["lengths"])
+            check_entries("waiting_ words", words, 0, self.n_features_in_ - 1, (None,), whole=True)
+            check_entries("waiting_ offsets", offsets, 0, len(words), (J + 1,), whole=True)
+            check_entries("the steps of waiting_ offsets", np.diff(offsets), 0)
+            for name in ("counts", "lengths"):
+                n = len(words) if name == "counts" else J
+                check_entries(f"waiting_ {name}", waiting[name], 0, shape=(n,))
 
     def _show(self) -> None:
         "Lay out the topics, largest first."

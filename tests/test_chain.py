@@ -384,7 +384,7 @@ def test_two_runs_on_one_checkpoint(tmp_path, monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
 def test_links_planted_beside_a_checkpoint_are_not_followed(tmp_path):
-    "Names of temporary files cannot be guessed; that of the lock can, but is never written through."
+    "Names of temporary files cannot be guessed; that of the lock can, but no link is followed."
     (tmp_path / "precious").write_text("years of work")
     for name in ("c.npz.tmp", "c.npz.lock"):
         (tmp_path / name).symlink_to("precious")
