@@ -24,11 +24,11 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import joblib
 import numpy as np
-from .recounts import naming
 from tqdm import tqdm
 
 from .checks import check_int
 from .files import load_npz, locked, rng_from_dict, rng_to_dict, save_npz
+from .recounts import naming
 
 # %% ../nbs/08_chain.ipynb #c0a7c502
 @runtime_checkable

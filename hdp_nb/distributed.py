@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-from .recounts import POSITIVE, check_entries, check_kept_topics, check_same, check_weights
 from joblib import effective_n_jobs
 from numba import njit
 
@@ -38,6 +37,7 @@ from hdp_nb.parallel import (
     side_by_side,
     sweep_documents,
 )
+from .recounts import POSITIVE, check_entries, check_kept_topics, check_same, check_weights
 from hdp_nb.shards import (
     Job,
     OnlineShardSampler,

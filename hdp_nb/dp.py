@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import POSITIVE, check_entries, check_same
 from numba import njit
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp, xlogy
@@ -34,6 +33,7 @@ from hdp_nb.priors import (
     make_slice_update,
     resample_from,
 )
+from .recounts import POSITIVE, check_entries, check_same
 from .special import draw_log_categorical
 
 # %% ../nbs/12_dp.ipynb #e5b90406

@@ -11,7 +11,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import check_kept_or_state
 from numba import njit
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
@@ -21,6 +20,7 @@ from .checks import check_int, check_positive
 from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
+from .recounts import check_kept_or_state
 from hdp_nb.topics import (
     FranchisePrior,
     TopicCounts,

@@ -13,7 +13,6 @@ from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import POSITIVE, check_entries, check_kept_states, check_same, check_weights
 from numba import njit
 
 from .chain import with_attributes
@@ -32,6 +31,7 @@ from hdp_nb.hmm import (
 )
 from .hmm_blocked import BlockedWorkspace, make_blocked_sweep, new_blocked_workspace
 from .priors import as_prior
+from .recounts import POSITIVE, check_entries, check_kept_states, check_same, check_weights
 from .special import log_rising
 
 # %% ../nbs/43_hmm_sampler.ipynb #a3d85fa2

@@ -10,7 +10,6 @@ import math
 from typing import Any
 
 import numpy as np
-from .recounts import check_kept_or_state
 from numba import njit
 
 from .chain import with_attributes
@@ -27,6 +26,7 @@ from hdp_nb.direct import (
 from .dp import resample_concentration
 from .franchise import empty_franchise
 from .priors import ConcentrationPrior, is_free
+from .recounts import check_kept_or_state
 from .special import antoniak
 from hdp_nb.topics import (
     LEAST_WEIGHT,

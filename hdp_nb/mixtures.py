@@ -13,7 +13,6 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from .recounts import check_entries, naming
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
@@ -26,6 +25,7 @@ from .families import find_likelihood
 from .likelihood import Likelihood, make_dirichlet_prior
 from .mixture_moves import MixtureMoves
 from .model import Callback, PathLike, PriorLike, SampledModel, Seed, with_moves
+from .recounts import check_entries, naming
 
 # %% ../nbs/65_mixtures.ipynb #4b4f29a3
 def hyperparameters(model: Any, fam: Likelihood, argument: str) -> dict[str, Any]:

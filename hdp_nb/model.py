@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from .recounts import check_entries, check_same, check_weights, naming
 from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -31,6 +30,7 @@ from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_r
 from .corpus import Corpus, as_corpus
 from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
 from .priors import ConcentrationPrior
+from .recounts import check_entries, check_same, check_weights, naming
 from .saved_models import SavedModel
 
 # %% ../nbs/62_model.ipynb #eeaefd78

@@ -12,7 +12,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import POSITIVE, check_entries, check_kept_clusters, check_same
 from numba import njit
 from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
@@ -37,6 +36,7 @@ from hdp_nb.nested import (
 from .nested_moves import move_clusters, move_documents
 from .nested_words import sweep_words
 from .priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
+from .recounts import POSITIVE, check_entries, check_kept_clusters, check_same
 from .special import log_rising
 
 # %% ../nbs/35_nested_sampler.ipynb #bea0f39f

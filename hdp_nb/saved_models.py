@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from .recounts import naming
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
 from .files import load_npz, save_npz
 from .priors import ConcentrationPrior
+from .recounts import naming
 from .topics import TopicCounts
 
 # %% ../nbs/61_saved_models.ipynb #32f8043b
@@ -230,7 +230,7 @@ class SavedModel(BaseEstimator):
 
     def _check_results(self) -> None:
         "Check the results against each other when they are loaded; a ValueError names the first."
-        for name, value in self._results().items():
+        for name, value in vars(self).items():
             if isinstance(value, list):
                 for i, sample in enumerate(value):
                     if hasattr(sample, "check"):

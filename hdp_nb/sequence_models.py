@@ -9,7 +9,6 @@ __all__ = ['HDPHMM']
 import re
 
 import numpy as np
-from .recounts import check_entries, naming
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
@@ -33,6 +32,7 @@ from hdp_nb.hmm_sampler import (
 from .hmm_scores import log_sequence_predictive
 from .mixtures import hyperparameters
 from .model import SampledModel
+from .recounts import check_entries, naming
 from .state_moves import StateMoves, TracedStates
 
 # %% ../nbs/68_sequence_models.ipynb #9510f746

@@ -13,13 +13,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import check_entries
 from numba import njit
 
 from .chain import with_attributes
 from .checks import check_int
 from .dp import grow_state
 from .likelihood import Likelihood
+from .recounts import check_entries
 
 # %% ../nbs/20_split_merge.ipynb #e925ec5f
 @njit(nogil=True)

@@ -10,7 +10,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import check_entries
 from numba import njit
 
 from .births import propose_birth
@@ -31,6 +30,7 @@ from hdp_nb.moves import (
 )
 from .pairs import Proposal, propose_duplicates, propose_launched
 from .parallel import ParallelSampler
+from .recounts import check_entries
 from .split_merge import SplitMergeState
 from .topics import document_alpha
 

@@ -13,13 +13,13 @@ __all__ = ['LEAST_WEIGHT', 'draw_weighted', 'last_possible', 'document_alpha', '
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import check_kept_topics
 from numba import njit
 from scipy.sparse import csr_array
 
 from .corpus import Corpus
 from .dp import resample_concentration
 from .priors import FIXED_PRIOR, ConcentrationPrior, is_free, scaled_prior
+from .recounts import check_kept_topics
 from .special import antoniak, log_rising
 
 # %% ../nbs/13_topics.ipynb #1c3358f1

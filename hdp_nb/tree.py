@@ -13,7 +13,6 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from .recounts import check_kept_or_state
 from numba import njit
 
 from .checks import check_number
@@ -30,6 +29,7 @@ from hdp_nb.hierarchy import (
     plant_tree,
 )
 from .priors import as_prior, is_free
+from .recounts import check_kept_or_state
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
     LEAST_WEIGHT,

@@ -14,7 +14,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from .recounts import check_entries, check_stream, naming
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
@@ -34,6 +33,7 @@ from hdp_nb.online import (
 )
 from .online_moves import ONLINE_MOVES, online_step
 from .priors import LOG_NORMAL, as_prior
+from .recounts import check_entries, check_stream, naming
 from hdp_nb.streams import (
     FEWEST,
     LEAST_STEPS,
