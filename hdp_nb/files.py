@@ -5,8 +5,9 @@
 # %% auto #0
 __all__ = ['FREE_BYTES', 'MOST_TIMES', 'FREE_NUMBER', 'MOST_EACH', 'atomic_write', 'locked',
            'check_size', 'check_claim', 'open_bytes', 'reading', 'open_lines', 'write_lines',
-           'vocab_path', 'ldac_lines', 'uci_lines', 'write_count_file', 'finish_tokens',
-           'append_counts', 'save_npz', 'load_npz', 'smallest_ints', 'rng_to_dict', 'rng_from_dict']
+           'quote_cell', 'unquote_cell', 'vocab_path', 'ldac_lines', 'uci_lines',
+           'write_count_file', 'finish_tokens', 'append_counts', 'save_npz', 'load_npz',
+           'smallest_ints', 'rng_to_dict', 'rng_from_dict']
 
 # %% ../nbs/01_files.ipynb #716377f7
 import codecs
@@ -310,6 +311,19 @@ def write_lines(path: str | Path, lines: Iterable[str]) -> None:
             out.write(line.encode("utf-8"))
         if out is not f:
             out.close()
+
+# %% ../nbs/01_files.ipynb #1eb4f3fd
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def quote_cell(text: str) -> str:
+    "Put an apostrophe before text that a spreadsheet would take for a formula."
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unquote_cell(text: str) -> str:
+    "Take away the apostrophe that `quote_cell` has added."
+    return text[1:] if text[:1] == "'" and _FORMULA.match(text) else text
 
 # %% ../nbs/01_files.ipynb #cbbdfe6b
 def vocab_path(path: str | Path) -> Path:

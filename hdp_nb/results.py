@@ -105,7 +105,8 @@ def write_csv(file: TextIO, topics: list[dict]) -> None:
     """
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["topic", "share", "words"])
-    rows.writerows([topic["topic"], topic["share"], " ".join(topic["words"])] for topic in topics)
+    quote = hdp_nb.files.quote_cell  # no word may begin a formula
+    rows.writerows([t["topic"], t["share"], quote(" ".join(t["words"]))] for t in topics)
 
 # %% ../nbs/74_results.ipynb #b62f0f55
 def score_model(model: Any, n_v: Any, test: Any, test_size: float, seed: int) -> dict[str, float]:
@@ -315,8 +316,9 @@ def _write_nodes(path: Path, model: Any) -> None:
         for labels, concentration, weights in zip(
             model.nodes_, model.concentrations_, model.node_weights_
         ):
+            names = [*map(hdp_nb.files.quote_cell, map(str, labels))]
             blank = [""] * (len(model.levels_) - len(labels))
-            rows.writerow([*labels, *blank, float(concentration), *weights.tolist()])
+            rows.writerow([*names, *blank, float(concentration), *weights.tolist()])
 
 
 def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> None:

@@ -431,7 +431,7 @@ BAD_CHECKPOINTS = [
     ("gamma", set_to("state/gamma", np.inf)),
     ("indices", first_entry("samples/0/indices", 10**9)),
     ("data", first_entry("samples/0/data", -1)),
-    ("n_samples", in_meta(n_samples=10**12)),
+    ("10+ samples of 3 sweeps", in_meta(n_samples=10**12)),
     ("n_done", in_meta(n_done=-3)),
     ("trace", set_to("trace/alpha", lambda arrays: arrays["trace/alpha"][:1])),
     ("", set_to("meta", lambda arrays: np.array("[" * 100_000))),
