@@ -152,7 +152,7 @@ def _check_tables(state, offsets, K):
         check_entries(name, getattr(state, name), shape=(N,), whole=True)
     customers = np.bincount(place, minlength=N)
     check_entries("n_jt", np.where(used, state.n_jt, 1), 1, whole=True)
-    check_same("n_jt", np.where(used, state.n_jt, 0), np.where(used, customers, 0))
+    check_same("n_jt", state.n_jt, customers)  # 0 behind the last table: sweeps look for it
     check_entries("k_jt", np.where(used, state.k_jt, 0), 0, K - 1, whole=True)
     check_same("z", state.z, state.k_jt[place])
     check_same("m_k", state.m_k, np.bincount(state.k_jt[used], minlength=K))

@@ -456,7 +456,7 @@ FREE = {
     ),
     *("loc", "inv_scale", "log_norm", "inv"),  # derived, when they are next needed
 }
-UNSEEN = ("n_jt", "k_jt", "stale", "log_w")  # places of no table; a flag; a workspace
+UNSEEN = ("k_jt", "stale", "log_w")  # places of no table; a flag; a workspace
 
 
 @every
