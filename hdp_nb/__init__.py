@@ -87,6 +87,7 @@ _MODULES = (
     "plots",
     "priors",
     "readers",
+    "recounts",
     "report",
     "results",
     "saved_models",

@@ -17,7 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
@@ -27,7 +27,8 @@ import numpy as np
 from tqdm import tqdm
 
 from .checks import check_int
-from .files import load_npz, rng_from_dict, rng_to_dict, save_npz
+from .files import load_npz, locked, rng_from_dict, rng_to_dict, save_npz
+from .recounts import naming
 
 # %% ../nbs/08_chain.ipynb #c0a7c502
 @runtime_checkable
@@ -58,6 +59,9 @@ class Sampler(Protocol):
 
     def params(self) -> dict:
         "Return what identifies model and data in a checkpoint: numbers, strings, arrays, None."
+
+    def check(self, state: Any) -> None:
+        "Raise a ValueError unless this state, or kept sample, is one that the sampler can make."
 
     def start(self, k: int) -> "Sampler":
         """Return a sampler of the same posterior whose chains begin with `k` components.
@@ -255,6 +259,26 @@ def _move_burn_in(chain: Chain, burn_in: int, thin: int) -> None:
         chain.burn_in = burn_in
 
 
+def _check_counts(meta: dict[str, Any], trace: dict[str, np.ndarray]) -> None:
+    "Whether numbers of sweeps and samples, and the trace, fit together."
+    made, n_done = meta["identity"], check_int("n_done", meta["n_done"], 0)
+    n_kept = len(range(check_int("burn_in", made["burn_in"], 0), n_done, made["thin"]))
+    if meta["n_samples"] != n_kept:
+        raise ValueError(f"it has {meta['n_samples']} samples of {n_done} sweeps, not {n_kept}")
+    for name, values in trace.items():
+        if values.shape != (n_done,) or values.dtype != np.float64:
+            raise ValueError(f"its trace {name} is not as long as its number of sweeps, {n_done}")
+
+
+def _check_all(sampler: Any, chain: Chain) -> None:
+    "Whether the sampler could have made state and samples, if it can say so."
+    if hasattr(sampler, "check"):
+        named = {f"samples[{i}]": sample for i, sample in enumerate(chain.samples)}
+        for name, state in {"state": chain.state, **named}.items():
+            with naming(name):
+                sampler.check(state)
+
+
 def _rebuild(arrays, like, snapshot, identity, seed, half_of):
     """The chain in a checkpoint's arrays, formed as the state `like` and its `snapshot`.
 
@@ -271,17 +295,12 @@ def _rebuild(arrays, like, snapshot, identity, seed, half_of):
     if isinstance(seed, numbers.Integral):
         entropy = (meta["rng"]["seed_seq"] or {}).get("entropy")
         _compare({"random_state": entropy}, {"random_state": int(seed)})
-    trace = {
-        key.removeprefix("trace/"): a.tolist()
-        for key, a in arrays.items()
-        if key.startswith("trace/")
-    }
-    if any(len(values) != meta["n_done"] for values in trace.values()):
-        raise ValueError("its trace is not as long as its number of sweeps")
+    trace = {key.removeprefix("trace/"): a for key, a in arrays.items() if key.startswith("trace/")}
+    _check_counts(meta, trace)
     chain = Chain(
         _fill(arrays, like, "state"),
         rng_from_dict(meta["rng"]),
-        trace,
+        {name: values.tolist() for name, values in trace.items()},
         _fill(arrays, [snapshot] * meta["n_samples"], "samples"),
         meta["n_done"],
         burn_in=made["burn_in"],
@@ -295,8 +314,11 @@ def _load(path, sampler, identity, seed, half_of):
     "Read a checkpoint; CheckpointError names the file and what is wrong with it."
     like = sampler.init(np.random.default_rng(0))  # for its form only
     try:
-        return _rebuild(load_npz(path), like, _snapshot(sampler, like), identity, seed, half_of)
-    except (LookupError, TypeError, AttributeError, ValueError) as error:
+        snapshot = _snapshot(sampler, like)
+        chain = _rebuild(load_npz(path), like, snapshot, identity, seed, half_of)
+        _check_all(sampler, chain)
+        return chain
+    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise CheckpointError(f"checkpoint: can't resume from {path}: {reason}") from error
 
@@ -440,6 +462,12 @@ def _bar(progress: Any, n_iter: int, n_done: int) -> Iterator[Any]:
 
 
 def _run(task: _Task, stop: threading.Event) -> Chain:
+    "Run one chain; nobody else may write its checkpoint meanwhile."
+    with nullcontext() if task.file.path is None else locked(task.file.path):
+        return _run_alone(task, stop)
+
+
+def _run_alone(task: _Task, stop: threading.Event) -> Chain:
     "Run one chain; it ends early when `stop` is set."
     sampler, _, _, schedule, file, callback, progress, *_ = task
     (chain, save), n_iter, now, late = _begin(task), schedule.n_iter, time.monotonic(), False
@@ -540,6 +568,8 @@ def run_chain(
     schedule = _Schedule(n_iter, burn_in, thin)
     file = _Checkpoint(checkpoint, checkpoint_every, resume, seed)
     _check(rng, schedule, file)
+    if checkpoint is not None:  # a callback may change the working folder
+        file = file._replace(path=Path(checkpoint).absolute())
     with _first_ctrl_c() as stop:
         more = None, False, math.inf, 1
         return _run(_Task(sampler, rng, state, schedule, file, callback, progress, *more), stop)
@@ -655,7 +685,7 @@ def run_chains(
         for i, child in enumerate([rng] * n_chains if chains else rng.spawn(n_chains)):
             path = None
             if checkpoint is not None:
-                path = Path(checkpoint)
+                path = Path(checkpoint).absolute()
                 path = path.with_name(f"{path.stem}-{i}{path.suffix}")
             file = _Checkpoint(path, checkpoint_every, resume, seed)
             shown = bar if together else progress

@@ -158,6 +158,19 @@ def _verdict_line(verdict: dict | None) -> str:
     return good if verdict["converged"] else f"NOT converged. {verdict['advice']}"
 
 
+def _take_up(args: argparse.Namespace, part: Path) -> None:
+    "Give `args` the settings of the unfinished run in `part`, but for its corpus."
+    found = [path.name for path in sorted(part.glob("chain-*.json"))]
+    if len(found) != 1:
+        number = "no unfinished run" if not found else f"{len(found)} of them"
+        raise ValueError(f"--resume takes a folder with one unfinished run, {part} has {number}")
+    saved = read_json(part, found[0])
+    if not isinstance(saved, dict) or saved.keys() - {"program"} - _settings(args).keys():
+        raise ValueError(f"{part / found[0]}: not a complete file of hdp_nb")
+    for name in saved.keys() - {"program", "corpus"}:
+        setattr(args, name, saved[name])
+
+
 def _fit(args: argparse.Namespace) -> int:
     "`hdp_nb fit`"
     with source_argument(args):
@@ -170,6 +183,11 @@ def _fit_source(args: argparse.Namespace) -> int:
     if out.is_symlink():
         out = Path(os.path.realpath(out))
     check_out(out, args.overwrite)
+    if args.overwrite and (out / "summary.json").is_file():
+        found = read_json(out, "summary.json").get("corpus", "of hdp_nb")
+        _say(args, f"The results in {out}, {found}, stand until the new ones replace them")
+    if args.resume:
+        _take_up(args, out.with_name(f"{out.name}.part"))
     args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
     corpus, note = load_argument(args)
     if note:
@@ -201,7 +219,7 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
         n_jobs=args.n_jobs, random_state=args.seed, verbose=not args.quiet
     )
     name, same = find_checkpoint(
-        part, _settings(args), corpus, args.overwrite, lambda message: _say(args, message)
+        part, _settings(args), corpus, args.fresh, lambda message: _say(args, message)
     )
     files, settings = lambda: list(part.glob(f"{name}-*.npz")), part / f"{name}.json"
     if not (old := files()):
@@ -224,8 +242,8 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
         problem = re.sub(
             rf"\b({options})( =|:) ", lambda found: f"{option_name(found[1])} ", str(error)
         )
-        if not args.overwrite:
-            way_out = "--overwrite starts again, another --out leaves it as it is"
+        if not args.fresh:
+            way_out = "--fresh starts again, another --out leaves it as it is"
             raise ValueError(f"{problem}; {way_out}") from error
         _say(args, f"Starting again: {problem}")
         for path in (*old, settings):
@@ -408,8 +426,17 @@ def _add_fit(commands: Any) -> None:
     p.add_argument(
         "--overwrite",
         action="store_true",
-        help="replace the results in DIR, once the new ones are complete, and discard an unfinished"
-        " run with other settings",
+        help="replace the results in DIR, once the new ones are complete",
+    )
+    begin = p.add_mutually_exclusive_group()
+    begin.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the unfinished run, with the settings that it was begun with; only --n-iter,"
+        " --burn-in and --max-time are those of today",
+    )
+    begin.add_argument(
+        "--fresh", action="store_true", help="discard an unfinished run with other settings"
     )
     add_option(
         p,
@@ -529,7 +556,8 @@ and report.html, one page with all of it.
 
 Until everything is complete, the run lives in DIR.part. If it is killed, or stopped by Ctrl-C,
 the same command continues it and gives the same result, also with a larger --n-iter (with --moves,
-from --n-iter 200 on). Ctrl-C also leaves the results so far there."""
+from --n-iter 200 on). Ctrl-C also leaves the results so far there. A command with other settings
+is refused: --resume takes the settings of the unfinished run, --fresh discards it."""
 
 _FIT_EXAMPLES = """examples:
   hdp_nb fit letters.csv --column text --out results/letters

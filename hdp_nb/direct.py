@@ -591,7 +591,11 @@ class DirectSampler(FranchiseSampler):
             state.z[:] = -1
             state = self._drive(_sweep_direct, rng, convert_state(DirectState, state))
         else:
-            state = self._held(self.begin) if isinstance(self.begin, tuple) else super().init(rng)
+            state = (
+                self._held(self._given_state())
+                if isinstance(self.begin, tuple)
+                else super().init(rng)
+            )
         return convert_state(
             self._state, add_tables(rng, add_weights(rng, state), self.corpus.offsets)
         )

@@ -40,6 +40,7 @@ from hdp_nb.parallel import (
     side_by_side,
     sweep_documents,
 )
+from .recounts import POSITIVE, check_entries, check_kept_topics, check_same, check_weights
 from hdp_nb.shards import (
     Job,
     OnlineShardSampler,
@@ -442,6 +443,29 @@ class ShardSampler(ParallelSampler):
     def snapshot(self, state: ShardState) -> TopicCounts:
         "Return the counts of the topics and hyperparameters, which predictions need."
         return super().snapshot(state.base)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        c = self.corpus
+        if not isinstance(state, ShardState):
+            check_kept_topics(state, c.word_counts)
+            return
+        base, K = state.base, int(state.base.K)
+        check_entries("t", state.t, 0, shape=(), whole=True)
+        check_entries("K", base.K, 0, len(base.n_k) - 1, (), whole=True)
+        check_entries("label", state.label, 0, K, (None,), whole=True)  # K: not in use any more
+        check_entries("n_vk", base.n_vk, 0, shape=(c.n_words, len(base.n_k)), whole=True)
+        check_same("n_k", base.n_k, base.n_vk.sum(axis=0))
+        check_same("n_k", base.n_k, base.n_k[:K])
+        check_entries("n_tables", base.n_tables, 0, c.doc_lengths, (c.n_docs,), whole=True)
+        check_entries("m_k", base.m_k, 0, base.n_k, base.n_k.shape, whole=True)
+        check_entries("alpha", base.alpha, POSITIVE, shape=np.shape(self.alpha))
+        for name in ("gamma", "eta"):
+            check_entries(name, getattr(base, name), POSITIVE, shape=())
+        check_entries("beta", base.beta, 0, shape=base.n_k.shape)
+        if state.t:
+            check_same("n_vk summed", base.n_vk.sum(axis=1), c.word_counts)
+            check_weights("beta", base.beta, K + 1)
 
 # %% ../nbs/81_distributed.ipynb #03757c65
 def _connect(address):

@@ -9,6 +9,7 @@ __all__ = ['TEXT_FORMATS', 'guess_text_format', 'text_files', 'Texts', 'standard
 import csv
 import itertools
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -96,12 +97,25 @@ def text_files(folder: str | Path) -> list[Path]:
     -------
     list of Path
         The `.txt` and `.txt.gz` files in it and below it, sorted.
+
+    Raises
+    ------
+    ValueError
+        If one is a link to a file elsewhere: a folder from a stranger might show what is yours.
     """
-    return sorted(
+    found = sorted(
         p
         for p in Path(folder).rglob("*")
         if p.name.removesuffix(".gz").endswith(".txt") and p.is_file()
     )
+    inside = os.path.join(os.path.realpath(folder), "")
+    for p in found:
+        if p.is_symlink() and not os.path.realpath(p).startswith(inside):
+            raise ValueError(
+                f"{p} must be a text in its folder, got a link that leads out of it; put the text"
+                " itself there, if that is what you want"
+            )
+    return found
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from hdp_nb.priors import (
     make_slice_update,
     resample_from,
 )
+from .recounts import POSITIVE, check_entries, check_same
 from .special import draw_log_categorical
 
 # %% ../nbs/12_dp.ipynb #e5b90406
@@ -612,6 +613,28 @@ class DPMixtureSampler:
     def snapshot(self, state: DPState) -> dict[str, Any]:
         "Return what is kept of a state; `sampler.state(**snapshot)` restores it."
         return {"z": state.z.astype(np.int32), "alpha": float(state.alpha[0])}
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        z, alpha = (
+            state[name] if isinstance(state, dict) else getattr(state, name)
+            for name in ("z", "alpha")
+        )
+        check_entries("z", z, 0, len(z) - 1, (len(self.data),), whole=True)
+        check_entries("alpha", alpha, POSITIVE)
+        n_k = np.bincount(z)
+        check_entries("observations of components", n_k, 1)
+        if isinstance(state, dict):
+            return
+        K, capacity, again = len(n_k), len(state.n_k), self.state(z)
+        check_same("K", state.K, np.array([K]))
+        check_entries("alpha", state.alpha, shape=(1,))
+        check_same("n_k", state.n_k, n_k)
+        check_entries("log_w", state.log_w, -np.inf, np.inf, (capacity,))
+        for name, found, counted in zip(again.stats._fields, state.stats, again.stats):
+            check_entries(name, found, shape=(capacity, *counted.shape[1:]))
+            if name in self.fam.kept:
+                check_same(name, found[:K], counted[:K])
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int, check_vocab, plural
 from .corpus import as_corpus
-from .files import atomic_write, open_lines, reading
+from .files import atomic_write, open_lines, quote_cell, reading, unquote_cell
 
 # %% ../nbs/78_exchange.ipynb #6294d25e
 class Topics:
@@ -111,7 +111,7 @@ def _topic_proportions(name: str, value: Any, n_axes: int) -> np.ndarray:
     return a if np.allclose(total, 1, rtol=1e-12, atol=0) else a / total
 
 # %% ../nbs/78_exchange.ipynb #2a96c471
-def write_topics(model: Any, path: str | Path) -> None:
+def write_topics(model: Any, path: str | Path, *, formulas: bool = False) -> None:
     """Write all topics of a model, every word with its probability, as a table or as JSON.
 
     The file is written in one piece or not at all.
@@ -123,6 +123,10 @@ def write_topics(model: Any, path: str | Path) -> None:
         Ends in .csv or .json. In a table `word` is followed by one column per topic, and the row
         of the empty word has the shares. JSON has `format`, `version`, `words` (null without a
         vocabulary) and, for each of `topics`, `share` and `probabilities`.
+    formulas : bool
+        Whether words that a spreadsheet would take for formulas (those that begin with =, +, - or
+        @) are written as they are. By default an apostrophe stands before them in a table, which
+        `read_topics` takes away.
 
     Raises
     ------
@@ -156,7 +160,7 @@ def write_topics(model: Any, path: str | Path) -> None:
         table = csv.writer(out, lineterminator="\n")
         table.writerow(["word", *range(len(phi))])
         table.writerow(["", *shares])
-        table.writerows(zip(words, *phi))
+        table.writerows(zip(words if formulas else map(quote_cell, words), *phi))
     with atomic_write(path) as file:
         file.write(out.getvalue().encode())
 
@@ -216,7 +220,7 @@ def _from_table(rows: list[list[str]]) -> Topics:
             "it should begin with the column 'word' and have a number for every topic in every line"
         )
     shares = next((row[1:] for row in rows if not row[0]), None)
-    words = [row[0] for row in rows if row[0]]
+    words = [unquote_cell(row[0]) for row in rows if row[0]]
     return Topics(
         np.array([row[1:] for row in rows if row[0]], float).T,
         shares,

@@ -20,6 +20,7 @@ from .checks import check_int, check_positive
 from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
+from .recounts import check_kept_or_state
 from hdp_nb.topics import (
     FranchisePrior,
     TopicCounts,
@@ -589,8 +590,7 @@ class FranchiseSampler:
     def init(self, rng: np.random.Generator) -> Any:
         "Draw the first state of a chain."
         if isinstance(self.begin, tuple):
-            given: Any = self.begin
-            return self._held(given.seated(rng, self.corpus.offsets))
+            return self._held(self._given_state().seated(rng, self.corpus.offsets))
         if not isinstance(self.begin, str):
             z, given = self.begin, isinstance(self.begin, np.ndarray)
             n = self.corpus.n_tokens
@@ -617,18 +617,19 @@ class FranchiseSampler:
         """
         return with_attributes(self, begin=check_int("k", k, 1))
 
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        check_kept_or_state(state, self.corpus)
+
+    def _given_state(self) -> Any:
+        try:
+            self.check(self.begin)
+        except ValueError as error:
+            raise ValueError(f"init: the state must be one of this corpus: {error}") from error
+        return self.begin
+
     def _held(self, state):
         "Replace the hyperparameters that this sampler holds fixed in a state from elsewhere."
-        if (
-            state.z.shape != self.corpus.x.shape
-            or state.n_vk.shape[0] != self.corpus.n_words
-            or state.n_tables.size != self.corpus.n_docs
-        ):
-            raise ValueError(
-                f"init: the state must be one of this corpus ({self.corpus.n_tokens} tokens,"
-                f" {self.corpus.n_words} words, {self.corpus.n_docs} documents), got {state.z.size}"
-                f" tokens, {state.n_vk.shape[0]} words, {state.n_tables.size} documents"
-            )
         names, values = ("alpha", "gamma", "eta"), self._hyperparameters()
         for name, value, prior in zip(names, values, self.prior):
             if not prior.free or np.ndim(value) != getattr(state, name).ndim:

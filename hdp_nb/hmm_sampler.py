@@ -31,6 +31,7 @@ from hdp_nb.hmm import (
 )
 from .hmm_blocked import BlockedWorkspace, make_blocked_sweep, new_blocked_workspace
 from .priors import as_prior
+from .recounts import POSITIVE, check_entries, check_kept_states, check_same, check_weights
 from .special import log_rising
 
 # %% ../nbs/43_hmm_sampler.ipynb #a3d85fa2
@@ -232,6 +233,10 @@ class StateCounts(NamedTuple):
     gamma: np.ndarray
     kappa: np.ndarray
     stats: dict
+
+    def check(self) -> None:
+        "Raise a ValueError unless all fits, see `hdp_nb.recounts.check_kept_states`."
+        check_kept_states(self)
 
 # %% ../nbs/43_hmm_sampler.ipynb #a40e308d
 @njit(nogil=True)
@@ -586,3 +591,44 @@ class HMMSampler:
             state.kappa.copy(),
             self.emission.keep(state.stats, used),
         )
+
+    def recount(self, state: Any) -> None:
+        "Fill all counts of a state from its z."
+        make_recount(self.emission)(state, self.sequences, True)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        if isinstance(state, StateCounts):
+            check_kept_states(state)
+            check_same("the number of steps", state.n_k.sum(), len(self.sequences.marks))
+            return
+        weak, capacity = self.method == "weak_limit", len(state.n_k)
+        check_entries("K", state.K, 0, capacity - (not weak), (), whole=True)
+        K = int(state.K)
+        if weak:
+            check_same("K", state.K, self.max_states)
+        check_entries("z", state.z, 0, K - 1, self.sequences.marks.shape, whole=True)
+        like = self.init(np.random.default_rng(0))
+        for name, found, form in zip(state._fields, state, like):
+            if isinstance(found, np.ndarray) and name != "z":
+                slots = {len(like.n_k): capacity, len(like.n_k) + 1: capacity + 1}
+                last = 2 if name in ("n_ab", "n_ba") else int(name not in ("beta_u",))
+                head = form.shape[: form.ndim - last]
+                tail = [slots.get(n, n) for n in form.shape[form.ndim - last :]]
+                check_entries(name, found, 0, shape=(*head, *tail))
+        for name in ("alpha", "gamma", "gamma_group"):
+            check_entries(name, getattr(state, name, np.array(1.0)), POSITIVE, shape=())
+        for name, found in state.stats._asdict().items():
+            check_entries(name, found, POSITIVE if found.ndim == 0 else -np.inf)
+        again = state._replace(
+            **{name: getattr(state, name).copy() for name in ("n_ab", "n_ba", "n_a", "n_k")},
+            stats=type(state.stats)(*(a.copy() for a in state.stats)),
+        )
+        self.recount(again)
+        for name in ("n_ab", "n_ba", "n_a", "n_k"):
+            check_same(name, getattr(state, name), getattr(again, name))
+        for name in self.emission.kept:
+            check_same(name, getattr(state.stats, name), getattr(again.stats, name))
+        if not weak:
+            check_entries("n_k", state.n_k[:K], 1)
+        check_weights("beta", np.append(state.beta, state.beta_u[..., None], axis=-1))

@@ -26,6 +26,7 @@ from hdp_nb.direct import (
 from .dp import resample_concentration
 from .franchise import empty_franchise
 from .priors import ConcentrationPrior, is_free
+from .recounts import check_kept_or_state
 from .special import antoniak
 from hdp_nb.topics import (
     LEAST_WEIGHT,
@@ -234,6 +235,10 @@ class LDASampler(DirectSampler):
             `k` is not a whole number from 1 to `n_topics`.
         """
         return with_attributes(self, begin=check_int("k", k, 1, self.n_topics))
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        check_kept_or_state(state, self.corpus, fixed=True)
 
     def _sweep(self, rng, state):
         return self._drive(sweep_lda, rng, state, self.learned)

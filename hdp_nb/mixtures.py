@@ -25,6 +25,7 @@ from .families import find_likelihood
 from .likelihood import Likelihood, make_dirichlet_prior
 from .mixture_moves import MixtureMoves
 from .model import Callback, PathLike, PriorLike, SampledModel, Seed, with_moves
+from .recounts import check_entries, naming
 
 # %% ../nbs/65_mixtures.ipynb #4b4f29a3
 def hyperparameters(model: Any, fam: Likelihood, argument: str) -> dict[str, Any]:
@@ -249,6 +250,16 @@ class DPMixture(ClusterMixin, SampledModel):
         )
         self._warn()
         return self
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        sampler, n = self._sampler(), len(self.samples_["z"])
+        check_entries("samples_ z", self.samples_["z"], shape=(n, len(self.labels_)), whole=True)
+        check_entries("samples_ alpha", self.samples_["alpha"], shape=(n,))
+        for i, (z, alpha) in enumerate(zip(self.samples_["z"], self.samples_["alpha"])):
+            with naming(f"samples_[{i}]"):
+                sampler.check({"z": z, "alpha": alpha})
+        check_entries("labels_", self.labels_, 0, self.n_components_ - 1, whole=True)
 
     def _starts(self, sampler: Any) -> Any:
         "The sampler with the start that `init` asks for; one for each chain if that is opposite."

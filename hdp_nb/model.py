@@ -25,11 +25,12 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .chain import Chain, Sampler, run_chains
-from .checks import as_rng, check_int, check_number, check_table, plural
+from .checks import as_rng, check_int, check_number, check_table, check_vocab, plural
 from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_rounds
 from .corpus import Corpus, as_corpus
 from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
 from .priors import ConcentrationPrior
+from .recounts import check_entries, check_same, check_weights, naming
 from .saved_models import SavedModel
 
 # %% ../nbs/62_model.ipynb #eeaefd78
@@ -435,6 +436,35 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
             packed = json.loads(model.vectorizer_)
             model.vectorizer_ = unpack_vectorizer(packed, model.vocabulary_)
         return model
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        V = check_int("n_features_in_", self.n_features_in_, 1)
+        K = check_int("n_topics_", self.n_topics_, 0)
+        check_entries("components_", self.components_, 0, shape=(K, V))
+        check_weights("components_", self.components_)
+        check_entries("topic_shares_", self.topic_shares_, 0, 1 + 1e-9, (K,))
+        if self.vocabulary_ is not None and len(check_vocab(self.vocabulary_)) != V:
+            raise ValueError(f"vocabulary_ must hold {V} words, got {len(self.vocabulary_)}")
+        if hasattr(self, "order_"):
+            check_same("order_ sorted", np.sort(self.order_), np.arange(K))
+        if hasattr(self, "doc_topic_"):
+            check_entries("doc_topic_", self.doc_topic_, 0, 1 + 1e-9, (None, K))
+        if hasattr(self, "samples_"):
+            self._check_samples(V, K)
+
+    def _check_samples(self, V: int, K: int) -> None:
+        "Kept samples are over the same words, each as often in all of them."
+        n = len(self.samples_)
+        check_entries("best_", self.best_, 0, n - 1, (), whole=True)
+        for i, sample in enumerate(self.samples_):
+            with naming(f"samples_[{i}]"):
+                n_v = sample.n_vk.sum(axis=1)
+                check_entries("counts of words", n_v, shape=(V,))
+                if hasattr(sample, "c") or not hasattr(self, "given_"):  # given: not all counted
+                    check_same("counts of words", n_v, self.samples_[0].n_vk.sum(axis=1))
+        if self.samples_[int(self.best_)].n_vk.shape[1] != K:
+            raise ValueError(f"samples_[best_] must have the {K} topics of components_")
 
     def score(self, X: "Corpus | ArrayLike", y: None = None) -> float:
         """Score new documents by document completion.

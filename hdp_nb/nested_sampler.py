@@ -36,6 +36,7 @@ from hdp_nb.nested import (
 from .nested_moves import move_clusters, move_documents
 from .nested_words import sweep_words
 from .priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
+from .recounts import POSITIVE, check_entries, check_kept_clusters, check_same
 from .special import log_rising
 
 # %% ../nbs/35_nested_sampler.ipynb #bea0f39f
@@ -274,6 +275,10 @@ class NestedCounts(NamedTuple):
     side: np.ndarray  # (C, 2) local and global tokens of each cluster
     m_k: np.ndarray  # (C,) documents
     conc_cluster: np.ndarray
+
+    def check(self) -> None:
+        "Raise a ValueError unless all fits, see `hdp_nb.recounts.check_kept_clusters`."
+        check_kept_clusters(self)
 
     @property
     def n_vk(self) -> csr_array:
@@ -532,6 +537,28 @@ class NestedSampler:
     def snapshot(self, state: NestedState) -> NestedCounts:
         "Return the counts of a state that predictions need."
         return nested_counts(self.corpus, state, self.L)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        corpus, L, kind = self.corpus, self.L, self.prior.kind
+        c = state.c
+        check_entries("c", c, 0, self.K - 1, (corpus.n_docs,), whole=True)
+        if self.categories is not None and not hasattr(state, "indptr"):
+            check_same("c", c, self.categories)
+        check_entries("q", state.q, *((0, 1) if kind == GLOBAL else (kind, kind)), whole=True)
+        check_entries("q", state.q, shape=(corpus.n_words,))
+        if hasattr(state, "indptr"):
+            check_kept_clusters(state, corpus.word_counts())
+            return
+        check_entries("z", state.z, 0, (self.K + 1) * L - 1, corpus.x.shape, whole=True)
+        q, local = state.q[corpus.x], state.z >= L
+        check_entries(
+            "z", state.z, np.where(q == LOCAL, L, 0), np.where(q == GLOBAL, L - 1, state.z)
+        )
+        check_same("z // L", state.z // L, np.where(local, c[self.data.doc] + 1, 0))
+        check_entries("pi", state.pi, 0, 1, ())
+        check_entries("conc_cluster", state.conc_cluster, POSITIVE, shape=())
+        check_entries("accepted", state.accepted, 0, shape=(), whole=True)
 
 # %% ../nbs/35_nested_sampler.ipynb #41f5227c
 class NestedPredictive(NamedTuple):

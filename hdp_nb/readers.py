@@ -21,48 +21,66 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .checks import MAX_INT32, check_labels, check_vocab
+from .checks import MAX_INT32, check_labels, check_vocab, int_array
 from .corpus import CORPUS_FORMAT, CORPUS_VERSION, Corpus
 from .counting import CountOptions, check_count_options, count_texts
 from .documents import TEXT_FORMATS, Texts, guess_text_format, standard_input
-from .files import append_counts, finish_tokens, open_lines, reading, vocab_path
+from hdp_nb.files import (
+    append_counts,
+    check_claim,
+    finish_tokens,
+    load_npz,
+    open_lines,
+    reading,
+    vocab_path,
+)
 
 # %% ../nbs/03_readers.ipynb #01f05220
 def _load_corpus_npz(path: Path, vocab: list[str] | None) -> Corpus:
     "Read what `Corpus.save` wrote, or a sparse matrix in an .npz file."
     if not zipfile.is_zipfile(path):
         raise ValueError("it is no zip archive, or the end of it is missing")
-    with np.load(path, allow_pickle=False) as z:
-        if "meta" not in z:
-            return _load_csr(z, path, vocab)
-        meta = json.loads(z["meta"].tobytes())
-        if meta["format"] != CORPUS_FORMAT or meta["version"] != CORPUS_VERSION:
-            raise ValueError(
-                f"it says {meta['format']!r}, version {meta['version']}; this reads"
-                f" {CORPUS_FORMAT!r}, version {CORPUS_VERSION}"
-            )
-        groups = {
-            g["name"]: np.array(g["labels"])[z[f"group_{i}"]] for i, g in enumerate(meta["groups"])
-        }
-        offsets = np.append(0, np.cumsum(z["lengths"], dtype=np.int64))
-        return Corpus(
-            z["x"],
-            offsets,
-            meta["vocab"] if vocab is None else vocab,
-            groups,
-            n_words=meta["n_words"],
+    z = load_npz(path)
+    if "meta" not in z:
+        return _load_csr(z, path, vocab)
+    meta = json.loads(z["meta"].tobytes())
+    if meta["format"] != CORPUS_FORMAT or meta["version"] != CORPUS_VERSION:
+        raise ValueError(
+            f"it says {meta['format']!r}, version {meta['version']}; this reads"
+            f" {CORPUS_FORMAT!r}, version {CORPUS_VERSION}"
         )
+    check_claim("words", int(meta["n_words"]), len(z["x"]))
+    groups = {
+        g["name"]: np.array(g["labels"])[int_array(z[f"group_{i}"], f"group_{i}", np.int64)]
+        for i, g in enumerate(meta["groups"])
+    }
+    lengths = int_array(z["lengths"], "lengths", np.int64)
+    return Corpus(
+        z["x"],
+        np.append(0, np.cumsum(lengths)),
+        meta["vocab"] if vocab is None else vocab,
+        groups,
+        n_words=meta["n_words"],
+    )
 
 
 def _load_csr(z: Any, path: Path, vocab: list[str] | None) -> Corpus:
     "A sparse count matrix: what scipy.sparse.save_npz writes, or plain CSR arrays."
     if "format" in z:
-        return Corpus.from_matrix(sp.load_npz(path), vocab)
+        for n, what in zip(z["shape"].tolist(), ("documents", "words")):
+            check_claim(what, n, len(z["data"]))
+        X = sp.load_npz(path)
+        if hasattr(X, "check_format"):  # SciPy believes the pieces, and would leave their bounds
+            X.check_format(full_check=True)
+        check_claim("tokens", int(X.data.sum(dtype=float)), len(z["data"]))
+        return Corpus.from_matrix(X, vocab)
     if not {"indptr", "indices", "counts"} <= set(z):
         raise ValueError(
             f"it holds neither a corpus nor a sparse matrix but {', '.join(sorted(z)) or 'nothing'}"
         )
     n_words = max(int(z["indices"].max(initial=0)) + 1, 0 if vocab is None else len(vocab))
+    check_claim("words", n_words, len(z["indices"]))
+    check_claim("tokens", int(z["counts"].sum(dtype=float)), len(z["indices"]))
     X = sp.csr_array(
         (z["counts"], z["indices"].astype(np.int64), z["indptr"].astype(np.int64)),
         shape=(len(z["indptr"]) - 1, n_words),
@@ -106,7 +124,7 @@ def read_ldac(path: str | Path, vocab: Iterable[str] | str | Path | None = None)
     ValueError
         If the file is truncated or of another kind, or an id is beyond `vocab`.
     """
-    x, offsets = array("i"), array("q", [0])
+    x, offsets, n_pairs = array("i"), array("q", [0]), 0
     with reading(path, "LDA-C"), open_lines(path) as lines:
         for i, line in enumerate(lines, 1):
             if not _LDAC_LINE.fullmatch(line):
@@ -114,6 +132,9 @@ def read_ldac(path: str | Path, vocab: Iterable[str] | str | Path | None = None)
                     f"line {i} should read 'M id:count id:count ...', got {line[:40]!r}"
                 )
             row = np.array(line.replace(":", " ").split(), dtype=np.int64)
+            n_pairs += len(row) // 2
+            check_claim("tokens", len(x) + int(row[2::2].sum(dtype=float)), n_pairs)
+            check_claim("words", int(row[1::2].max(initial=0)), n_pairs)
             if row[0] != (len(row) - 1) // 2:
                 raise ValueError(
                     f"line {i} promises {row[0]} words and holds {(len(row) - 1) // 2}"
@@ -191,13 +212,16 @@ def read_uci(path: str | Path, vocab: Iterable[str] | str | Path | None = None) 
     """
     with reading(path, "UCI docword"):
         with open_lines(path) as lines:
-            n_docs, n_words, _ = _uci_header(lines)
+            n_docs, n_words, nnz = _uci_header(lines)
+        check_claim("documents", n_docs, nnz)
+        check_claim("words", n_words, nnz)
         lengths = np.zeros(n_docs, np.int64)
         for doc, _, count in _uci_rows(path):
             if lengths.sum() + count.sum(dtype=float) > MAX_INT32:
                 raise ValueError(f"it should hold at most {MAX_INT32:,} tokens")
             np.add.at(lengths, doc, count)
         offsets = np.append(0, np.cumsum(lengths))
+        check_claim("tokens", int(offsets[-1]), nnz)
         x = np.empty(offsets[-1], np.int32)
         free = offsets[:-1].copy()  # free[j]: where document j's next token goes
         for doc, word, count in _uci_rows(path):

@@ -67,7 +67,7 @@ def _topic_table(topics: list[dict]) -> str:
     top = max(topic["share"] for topic in topics)
     rows = [
         [
-            (topic["topic"], "number"),
+            (f"{topic['topic']:d}", "number"),
             (f"{topic['share']:.1%}", "number"),
             (f"<span class='bar' style='width: {100 * topic['share'] / top:.1f}%'></span>", "bars"),
             html.escape(" ".join(topic["words"])),
@@ -89,7 +89,7 @@ def _node_table(folder: Path, topics: list[dict]) -> str:
     n_levels, lines = len(head) - len(topics) - 1, []
     weights: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
-        path = tuple(label for label in row[:n_levels] if label)
+        path = tuple(hdp_nb.files.unquote_cell(label) for label in row[:n_levels] if label)
         mine = list(map(float, row[n_levels + 1 :]))
         above = weights[path[:-1]] if path else [0.0] * len(mine)
         weights[path] = mine
@@ -127,7 +127,7 @@ def _document_list(folder: Path, topics: list[dict]) -> str:
             f"<span class='said'>{html.escape(text)}</span></p>"
         )
     parts = [
-        f"<details{' open' * (i == 0)}><summary><b>{k}</b>"
+        f"<details{' open' * (i == 0)}><summary><b>{k:d}</b>"
         f" {html.escape(' '.join(topics[k]['words'][:5]))}</summary>\n"
         + "\n".join(lines)
         + "\n</details>"
@@ -240,15 +240,19 @@ def _figure(folder: Path, name: str, title: str, caption: str) -> str:
 def _settings_table(summary: dict) -> str:
     "The settings of a run, and what the model made of its concentrations."
     rows = [
-        (f"<code>{key}</code>", f"<code>{html.escape(json.dumps(value))}</code>")
+        (f"<code>{html.escape(key)}</code>", f"<code>{html.escape(json.dumps(value))}</code>")
         for key, value in summary["settings"].items()
     ]
     for key in ("alpha", "gamma"):
         if summary[key] is not None:
             rows.append((key, f"{summary[key]:.4g}"))
-    rows.append(("samples kept", summary["samples"]))
+    rows.append(("samples kept", f"{summary['samples']:d}"))
     rows.append(("held out", html.escape(describe_held_out(summary))))
     return _table(None, [list(row) for row in rows])
+
+
+# The page needs its own styles and pictures, nothing else: no script, nothing from elsewhere.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'"
 
 
 def write_report(folder: Path) -> None:
@@ -262,15 +266,31 @@ def write_report(folder: Path) -> None:
     Raises
     ------
     ValueError
-        If a file is missing or cut off.
+        If a file is missing or cut off, or what it holds is not what `hdp_nb fit` writes.
     """
     summary, topics = (read_json(folder, name) for name in ("summary.json", "topics.json"))
+    try:
+        page = _page(folder, summary, topics)
+    except (
+        *(LookupError, TypeError, AttributeError, ArithmeticError, ValueError, csv.Error),
+    ) as error:
+        if str(folder) in str(error):
+            raise
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise ValueError(f"{folder}: its files are not those of hdp_nb: {reason}") from error
+    with hdp_nb.files.atomic_write(folder / "report.html") as file:
+        file.write(page.encode("utf-8"))
+
+
+def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
+    "The page as HTML."
     title = f"Topics of {html.escape(Path(summary['settings']['corpus']).name)}"
     sweeps = describe_sweeps(summary)
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en">',
         '<meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>{title}</title>",
         f"<style>{_CSS}</style>",
@@ -309,8 +329,7 @@ def write_report(folder: Path) -> None:
         f" {html.escape(summary['program'])}, {sweeps}.</p>",
         "</html>",
     ]
-    lines = [line for part in parts for line in part.splitlines() if line]
-    (folder / "report.html").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return "\n".join(line for part in parts for line in part.splitlines() if line) + "\n"
 
 
 def run_report(args: Any) -> int:

@@ -105,7 +105,8 @@ def write_csv(file: TextIO, topics: list[dict]) -> None:
     """
     rows = csv.writer(file, lineterminator="\n")
     rows.writerow(["topic", "share", "words"])
-    rows.writerows([topic["topic"], topic["share"], " ".join(topic["words"])] for topic in topics)
+    quote = hdp_nb.files.quote_cell  # no word may begin a formula
+    rows.writerows([t["topic"], t["share"], quote(" ".join(t["words"]))] for t in topics)
 
 # %% ../nbs/74_results.ipynb #b62f0f55
 def score_model(model: Any, n_v: Any, test: Any, test_size: float, seed: int) -> dict[str, float]:
@@ -315,8 +316,9 @@ def _write_nodes(path: Path, model: Any) -> None:
         for labels, concentration, weights in zip(
             model.nodes_, model.concentrations_, model.node_weights_
         ):
+            names = [*map(hdp_nb.files.quote_cell, map(str, labels))]
             blank = [""] * (len(model.levels_) - len(labels))
-            rows.writerow([*labels, *blank, float(concentration), *weights.tolist()])
+            rows.writerow([*names, *blank, float(concentration), *weights.tolist()])
 
 
 def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> None:
@@ -501,7 +503,7 @@ def _differences(path: Path, now: dict) -> str:
 
 # %% ../nbs/74_results.ipynb #9b86af4b
 def find_checkpoint(
-    part: Path, settings: dict, corpus: Any, overwrite: bool, say: Callable[[str], object]
+    part: Path, settings: dict, corpus: Any, fresh: bool, say: Callable[[str], object]
 ) -> tuple[str, dict]:
     """Find the checkpoint to continue, or the name of a new one.
 
@@ -512,7 +514,7 @@ def find_checkpoint(
     settings : dict
         All that affects the result.
     corpus : Corpus
-    overwrite : bool
+    fresh : bool
         Whether an unfinished run with other settings may be discarded.
     say : callable
         Is told, in a sentence, what is discarded.
@@ -527,7 +529,7 @@ def find_checkpoint(
     Raises
     ------
     ValueError
-        If `part` holds a run with other settings and `overwrite` is False.
+        If `part` holds a run with other settings and `fresh` is False.
     """
     same = {
         "program": f"hdp_nb {hdp_nb.__version__}",
@@ -547,10 +549,10 @@ def find_checkpoint(
         name = unnamed[0]
     for other in sorted(found - {name}):
         what = f"an unfinished run with {_differences(part / f'{other}.json', same)}"
-        if not overwrite:
+        if not fresh:
             raise ValueError(
-                f"{part} holds {what}: give the same arguments again to continue it, "
-                "--overwrite to discard it, or another --out"
+                f"{part} holds {what}: --resume continues it, --fresh discards it, another --out"
+                " leaves it as it is"
             )
         say(f"Discarding {what}")
     return name, same
@@ -573,7 +575,8 @@ def unfinished_run(out: Path) -> Iterator[Path]:
     Raises
     ------
     ValueError
-        If there is such a file, or such a folder that holds something else than a run.
+        If there is such a file, or such a folder that holds something else than a run, or another
+        process is at work in it.
     """
     part = out.with_name(out.name + ".part")
     in_use = part.is_dir() and any(part.iterdir()) and not any(part.glob("chain-*"))
@@ -585,7 +588,8 @@ def unfinished_run(out: Path) -> Iterator[Path]:
     made = [folder for folder in (part, *part.parents) if not folder.exists()]
     part.mkdir(parents=True, exist_ok=True)
     try:
-        yield part
+        with hdp_nb.files.locked(part):
+            yield part
     except BaseException:
         for folder in made:
             if any(folder.iterdir()):
@@ -607,7 +611,7 @@ def _is_checkpoint(path: Path) -> bool:
 
 def _is_working_file(path: Path) -> bool:
     "Whether a run needs this file only on its way: a checkpoint, its settings, half a file."
-    whole = path.with_name(re.sub(r"(\.[0-9a-f]{8})?\.tmp$", "", path.name))
+    whole = path.with_name(re.sub(r"((\.[0-9a-f]{8})?\.tmp|\.lock)$", "", path.name))
     settings = re.fullmatch(r"chain-[0-9a-f]{12}\.json", path.name)
     torn = whole != path and re.fullmatch(r"chain-[0-9a-f]{12}-\d+\.npz|model\.npz", whole.name)
     return _is_checkpoint(path) or path.is_file() and bool(settings or torn)

@@ -20,6 +20,7 @@ from . import __version__
 from .convergence import Convergence
 from .files import load_npz, save_npz
 from .priors import ConcentrationPrior
+from .recounts import naming
 from .topics import TopicCounts
 
 # %% ../nbs/61_saved_models.ipynb #32f8043b
@@ -80,7 +81,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
             isinstance(meta[name], kind)
             for name, kind in (("class", str), ("params", dict), ("results", dict))
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         known = False
     if not known:
         raise ValueError(f"{path}: takes a file that `save` of a model wrote, got something else")
@@ -196,7 +197,7 @@ class SavedModel(BaseEstimator):
             raise ValueError(f"{path}: takes a saved {cls.__name__}, got a saved {meta['class']}")
         try:
             return cls._restore(meta, arrays)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise ValueError(
                 f"{path}: not a whole {cls.__name__} of hdp_nb {__version__}; written by"
                 f" {meta.get('program', 'an early hdp_nb')}: {error}"
@@ -227,7 +228,17 @@ class SavedModel(BaseEstimator):
         model = cls(**_with_priors(meta["params"], pack=False))
         for name, value in results.items():
             setattr(model, name, value)
+        model._check_results()
         return model
+
+    def _check_results(self) -> None:
+        "Check the results against each other when they are loaded; a ValueError names the first."
+        for name, value in vars(self).items():
+            if isinstance(value, list):
+                for i, sample in enumerate(value):
+                    if hasattr(sample, "check"):
+                        with naming(f"{name}[{i}]"):
+                            sample.check()
 
 
 def _leaves(nest: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -32,6 +32,7 @@ from hdp_nb.hmm_sampler import (
 from .hmm_scores import log_sequence_predictive
 from .mixtures import hyperparameters
 from .model import SampledModel
+from .recounts import check_entries, naming
 from .state_moves import StateMoves, TracedStates
 
 # %% ../nbs/68_sequence_models.ipynb #9510f746
@@ -322,6 +323,23 @@ class HDPHMM(SampledModel):
             meta = meta | {"arrays": [named(key) for key in meta["arrays"]]}
         return super()._restore(meta, {named(key): a for key, a in arrays.items()})
 
+    def _fitted_emission(self):
+        "The emission, and its prior as it was in the fit."
+        emission = hmm_emission(self.emission)
+        known = {name: a if a.ndim else a.item() for name, a in self.prior_.items()}
+        return emission, emission.prior_type(**known)
+
+    def _check_results(self):
+        super()._check_results()
+        emission, prior = self._fitted_emission()
+        check_entries("best_", self.best_, 0, len(self.samples_) - 1, (), whole=True)
+        for i, sample in enumerate(self.samples_):
+            K = len(sample.n_k)
+            like = emission.keep(emission.init(prior, K + 4), np.arange(K))
+            with naming(f"samples_[{i}]"):
+                for name, array in like.items():
+                    check_entries(f"stats {name}", sample.stats[name], shape=np.shape(array))
+
     def _show(self, emission, prior, counts, z):
         "Set the attributes that show one sample; z are the states of the fit in that sample."
         self.order_ = np.argsort(-counts.n_k, kind="stable")
@@ -350,10 +368,7 @@ class HDPHMM(SampledModel):
         sequences, its steps, its `Sequences` and its samples.
         """
         check_is_fitted(self)
-        emission = hmm_emission(self.emission)
-        prior = emission.prior_type(
-            **{name: a if a.ndim else a.item() for name, a in self.prior_.items()}
-        )
+        emission, prior = self._fitted_emission()
         sequences = check_sequences(X, lengths, self.emission, prior)[1]
         n = len(sequences.offsets) - 1
         if (groups is None) != (self.groups_ is None):

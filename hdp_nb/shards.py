@@ -27,7 +27,7 @@ from .checks import check_count, check_int, check_vocab
 from .corpus import Corpus, as_corpus
 from .direct import DirectState
 from .e_step import Batch, Docs, EStepRules, aligned, cut_ranges, distinct_words, e_step, take
-from .files import load_npz, save_npz, smallest_ints
+from .files import load_npz, reading, save_npz, smallest_ints
 from .online import OnlineState, part_of
 from .online_moves import ONLINE_MOVES, online_step
 from hdp_nb.parallel import (
@@ -39,6 +39,7 @@ from hdp_nb.parallel import (
     sample_topics,
 )
 from .readers import load_corpus
+from .recounts import check_entries, check_same, check_stream
 from .traces import TraceWeights, new_trace_weights
 from .variational import EStep
 from .variational_models import ONLINE_TRACE, OnlineHDP
@@ -147,6 +148,18 @@ def write_shards(
     return ShardedCorpus(folder)
 
 # %% ../nbs/80_shards.ipynb #dc2489a5
+def _check_index(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    "Whether the numbers in an index fit together."
+    V, shards = check_int("n_words", meta["n_words"], 1), arrays["shards"]
+    if meta["vocab"] is not None and len(check_vocab(meta["vocab"])) != V:
+        raise ValueError(f"vocab must have n_words = {V} words, got {len(meta['vocab'])}")
+    check_entries("shards", shards, 0, shape=(None, 3), whole=True)
+    check_entries("lengths", arrays["lengths"], 0, shape=(shards[:, 0].sum(),), whole=True)
+    check_entries("word_counts", arrays["word_counts"], 0, shape=(V,), whole=True)
+    for name in ("lengths", "word_counts"):
+        check_same(f"the sum of {name}", arrays[name].sum(dtype=np.int64), shards[:, 1].sum())
+
+
 class ShardedCorpus:
     """A corpus in shards on disk, as written by `write_shards`.
 
@@ -178,7 +191,10 @@ class ShardedCorpus:
                 " which has no index.npz"
             )
         arrays = load_npz(self.folder / "index.npz")
-        meta = json.loads(arrays["meta"].item()) if "meta" in arrays else {}
+        with reading(self.folder / "index.npz", "index of shards"):
+            meta = json.loads(arrays["meta"].item()) if "meta" in arrays else {}
+            if meta.get("format") == _FORMAT:
+                _check_index(meta, arrays)
         if meta.get("format") != _FORMAT:
             raise ValueError(
                 f"{self.folder / 'index.npz'}: takes the index of a sharded corpus ({_FORMAT}), got"
@@ -246,7 +262,9 @@ class ShardedCorpus:
                 f" {said[1]} tokens (check sum {said[2]}), got {found[0]} and {found[1]} (check sum"
                 f" {found[2]})"
             )
-        part.vocab, part.n_words = self.vocab, self.n_words  # checked when it was written
+        if part.n_words > self.n_words:
+            raise ValueError(f"{self._path(i)}: takes word ids below {self.n_words}")
+        part.vocab, part.n_words = self.vocab, self.n_words
         return part
 
     @cached_property
@@ -316,7 +334,8 @@ def read_shard_topics(
         raise ValueError(f"run: the topics of shard {i} after sweep {t} are missing: {path}")
     arrays = load_npz(path)
     stamp, z, n = str(arrays.get("stamp")), arrays.get("z", np.empty(0)), corpus.tokens_of(i)
-    if stamp != f"{corpus.digest} {i}" or z.shape != (n,) or z.max(initial=0) >= len(label):
+    fits = z.dtype.kind == "u" and z.max(initial=0) < len(label)  # none is negative
+    if stamp != f"{corpus.digest} {i}" or z.shape != (n,) or not fits:
         raise ValueError(
             f"{path}: takes the topics of shard {i} of corpus {corpus.digest} ({n} tokens), got"
             f" {z.size} numbers for {stamp!r}"
@@ -596,6 +615,16 @@ class OnlineShardSampler:
     def snapshot(self, state: OnlineShardState) -> OnlineShardState:
         "Return the whole state, which predictions need."
         return state
+
+    def check(self, state: OnlineShardState) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        n = self.corpus.n_shards
+        check_stream(state.base, self.corpus.n_words)
+        check_entries("order", state.order, 0, n - 1, (n,), whole=True)
+        check_same("shards of a pass", np.bincount(state.order, minlength=n), np.ones(n, int))
+        check_entries("done", state.done, 0, n - 1, (), whole=True)
+        docs = np.diff(self.corpus.first)[state.order[: int(state.done)]].sum()
+        check_same("seen, this pass", state.base.seen % self.corpus.n_docs, docs)
 
     def sweep(
         self, rng: np.random.Generator, state: OnlineShardState

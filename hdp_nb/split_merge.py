@@ -19,6 +19,7 @@ from .chain import with_attributes
 from .checks import check_int
 from .dp import grow_state
 from .likelihood import Likelihood
+from .recounts import check_entries
 
 # %% ../nbs/20_split_merge.ipynb #e925ec5f
 @njit(nogil=True)
@@ -367,6 +368,12 @@ class SplitMerge:
     def snapshot(self, state: Any) -> Any:
         "Return what `base` keeps of its state."
         return self.base.snapshot(state.base)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        if inside := isinstance(state, SplitMergeState):
+            check_entries("n_done", state.n_done, 0, shape=(), whole=True)
+        self.base.check(state.base if inside else state)
 
 # %% ../nbs/20_split_merge.ipynb #73778f5b
 class DPSplitMerge(SplitMerge):

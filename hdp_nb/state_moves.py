@@ -18,7 +18,7 @@ from .hmm_groups import GroupedHMMSampler, in_group
 from .hmm_predict import log_plug_in
 from .hmm_sampler import HMMSampler
 from .state_pairs import MovePlan, move_states
-from .topic_moves import MoveState
+from .topic_moves import MoveState, checked_base
 from .traces import describe_sizes
 
 # %% ../nbs/49_state_moves.ipynb #37aea8f5
@@ -90,6 +90,10 @@ class StateMoves:
     def snapshot(self, state: MoveState) -> Any:
         "Return what `base` keeps of its state."
         return self.base.snapshot(state.base)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        self.base.check(checked_base(state, self.tune))
 
     def _cost(self, used):
         "Time of a move, in sweeps with so many states."
@@ -177,6 +181,10 @@ class TracedStates:
     def snapshot(self, state: Any) -> Any:
         "Return what `base` keeps of its state."
         return self.base.snapshot(state)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        self.base.check(state)
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         """Make one sweep of `base`.

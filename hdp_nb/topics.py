@@ -19,6 +19,7 @@ from scipy.sparse import csr_array
 from .corpus import Corpus
 from .dp import resample_concentration
 from .priors import FIXED_PRIOR, ConcentrationPrior, is_free, scaled_prior
+from .recounts import check_kept_topics
 from .special import antoniak, log_rising
 
 # %% ../nbs/13_topics.ipynb #1c3358f1
@@ -484,6 +485,10 @@ class TopicCounts(NamedTuple):
     alpha: np.ndarray
     gamma: np.ndarray
     eta: np.ndarray
+
+    def check(self) -> None:
+        "Raise a ValueError unless shapes and ranges fit, see `hdp_nb.recounts.check_kept_topics`."
+        check_kept_topics(self)
 
     @property
     def n_vk(self) -> csr_array:

@@ -29,6 +29,7 @@ from hdp_nb.hierarchy import (
     plant_tree,
 )
 from .priors import as_prior, is_free
+from .recounts import check_kept_or_state
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
     LEAST_WEIGHT,
@@ -630,16 +631,7 @@ class TreeSampler(DirectSampler):
         c, F = self.corpus, self.tree.given.size
         start: Any = self.begin
         if isinstance(self.begin, tuple):
-            if (
-                start.z.shape != c.x.shape
-                or start.beta.shape[0] != len(self.nodes)
-                or start.n_vk.shape[0] != c.n_words
-            ):
-                raise ValueError(
-                    f"init: the state must be one of this corpus and tree, got {start.z.size}"
-                    f" tokens, {start.beta.shape[0]} nodes, {start.n_vk.shape[0]} words"
-                )
-            return TreeState(*(a.copy() for a in start))
+            return TreeState(*(a.copy() for a in self._given_state()))
         if isinstance(start, str):
             state = self._empty(F)
             state.beta[:, : F + 1] = node_weights(state.m_k, state.conc, self.tree.parent, F)
@@ -658,6 +650,11 @@ class TreeSampler(DirectSampler):
         state.n_k[F:] = state.n_vk[:, F:].sum(axis=0)
         state.beta[:, : K + 1] = 1 / (K + 1)
         return self._sweep(rng, state, move=False)
+
+    def check(self, state: Any) -> None:
+        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        given = {"n_given": self.n_given} if self.tree.given.size else {}
+        check_kept_or_state(state, self.corpus, tree=self.tree, **given)
 
     def _sweep(self, rng, state, move=True):
         sweep = TreeSweep(self.tree, np.zeros(len(self.nodes), np.int64), move)

@@ -10,6 +10,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -34,6 +35,7 @@ from hdp_nb.online import (
 )
 from .online_moves import ONLINE_MOVES, online_step
 from .priors import LOG_NORMAL, as_prior
+from .recounts import check_entries, check_stream, naming
 from hdp_nb.streams import (
     FEWEST,
     LEAST_STEPS,
@@ -84,6 +86,19 @@ class _VariationalTopics(BaseTopicModel):
         "The variational posterior."
         check_is_fitted(self)
         return VariationalState(*(self.state_[name] for name in VariationalState._fields))
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        with naming("state_"):
+            check_stream(SimpleNamespace(**self.state_), self.n_features_in_)
+        if waiting := getattr(self, "waiting_", {}):
+            offsets, words, J = waiting["offsets"], waiting["words"], len(waiting["lengths"])
+            check_entries("waiting_ words", words, 0, self.n_features_in_ - 1, (None,), whole=True)
+            check_entries("waiting_ offsets", offsets, 0, len(words), (J + 1,), whole=True)
+            check_entries("the steps of waiting_ offsets", np.diff(offsets), 0)
+            for name in ("counts", "lengths"):
+                n = len(words) if name == "counts" else J
+                check_entries(f"waiting_ {name}", waiting[name], 0, shape=(n,))
 
     def _show(self) -> None:
         "Lay out the topics, largest first."

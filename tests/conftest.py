@@ -33,6 +33,8 @@ def is_old_kernels(path):
 
 def pytest_configure(config):
     """Kernels of earlier versions go, but never from a cache that the user has named."""
+    if config.getoption("--slow"):
+        os.environ.setdefault("HDP_NB_FUZZ", "10000")  # read when tests/test_fuzz.py is imported
     if not hasattr(config, "workerinput") and KERNELS.is_dir():
         for path in filter(is_old_kernels, KERNELS.iterdir()):
             shutil.rmtree(path, ignore_errors=True)  # another pytest may be removing it, too

@@ -384,6 +384,152 @@ def test_a_checkpoint_that_is_no_more(make, folder):
     assert Path("c-0.npz").read_bytes() == whole and not Path("nowhere").exists()
 
 
+def edited(path, to, change):
+    "A copy of an .npz file with other arrays: `change(arrays)` changes them."
+    with np.load(path) as file:
+        arrays = dict(file)
+    change(arrays)
+    np.savez(to, **arrays)
+    return Path(to).read_bytes()
+
+
+def set_to(name, value):
+    def change(arrays):
+        arrays[name] = np.array(value, arrays[name].dtype) if np.isscalar(value) else value(arrays)
+
+    return change
+
+
+def first_entry(name, value):
+    def change(arrays):
+        arrays[name].flat[0] = value
+
+    return change
+
+
+def in_meta(**values):
+    def change(arrays):
+        meta = json.loads(arrays["meta"].item())
+        arrays["meta"] = np.array(json.dumps(meta | values))
+
+    return change
+
+
+# What compiled sweeps would follow out of bounds, or believe.
+BAD_CHECKPOINTS = [
+    ("n_vk", set_to("state/z", lambda arrays: arrays["state/z"][::-1])),
+    ("z", set_to("state/z", lambda arrays: arrays["state/z"][:-1])),
+    ("z", first_entry("state/z", -7)),
+    ("z", first_entry("state/z", 10**6)),
+    ("n_vk", set_to("state/n_vk", lambda arrays: arrays["state/n_vk"][:, :2])),
+    ("n_vk", first_entry("state/n_vk", -5)),
+    ("n_k", first_entry("state/n_k", 10**6)),
+    ("K", set_to("state/K", 10**9)),
+    ("n_tables", first_entry("state/n_tables", 10**6)),
+    ("alpha", set_to("state/alpha", -1.0)),
+    ("alpha", set_to("state/alpha", np.nan)),
+    ("gamma", set_to("state/gamma", np.inf)),
+    ("indices", first_entry("samples/0/indices", 10**9)),
+    ("data", first_entry("samples/0/data", -1)),
+    ("10+ samples of 3 sweeps", in_meta(n_samples=10**12)),
+    ("n_done", in_meta(n_done=-3)),
+    ("trace", set_to("trace/alpha", lambda arrays: arrays["trace/alpha"][:1])),
+    ("", set_to("meta", lambda arrays: np.array("[" * 100_000))),
+]
+OF_TABLES = [
+    ("t", first_entry("state/t", 10**6)),
+    ("k_jt", first_entry("state/k_jt", 10**6)),
+    ("n_jt", first_entry("state/n_jt", 0)),
+]
+
+
+@pytest.mark.parametrize("sampler", ["crf", "direct", "hybrid"])
+def test_an_edited_checkpoint(sampler, folder):
+    make = lambda n_iter: hdp(sampler=sampler, n_iter=n_iter, burn_in=1, thin=1)
+    whole = make(3).fit(X, checkpoint="c.npz")
+    good = Path("c-0.npz").read_bytes()
+    Path("good.npz").write_bytes(good)
+    for name, change in BAD_CHECKPOINTS + OF_TABLES * (sampler != "direct"):
+        bad = edited("good.npz", "c-0.npz", change)
+        with pytest.raises(ValueError, match="can't resume from .*c-0.npz: .*" + name) as refusal:
+            make(4).fit(X, checkpoint="c.npz")
+        assert "\n" not in str(refusal.value) and Path("c-0.npz").read_bytes() == bad
+    edited("good.npz", "c-0.npz", lambda arrays: None)  # the control: nothing edited
+    assert make(3).fit(X, checkpoint="c.npz").samples_[-1].beta.tolist() == (
+        whole.samples_[-1].beta.tolist()
+    )
+
+
+BAD_MODELS = [
+    ("indices", first_entry("samples_/0/indices", 10**9)),
+    ("indices", first_entry("samples_/1/indices", 10**6)),
+    ("indptr", set_to("samples_/0/indptr", lambda a: np.array([0, 10**8, 2, 3]))),
+    ("data", first_entry("samples_/0/data", -3)),
+    ("counts of words", first_entry("samples_/1/data", 9)),
+    ("indices|sum of beta", set_to("samples_/0/beta", lambda a: a["samples_/0/beta"][1:])),
+    ("alpha", set_to("samples_/0/alpha", np.nan)),
+    ("eta", set_to("samples_/1/eta", -1.0)),
+    ("components_", set_to("components_", lambda a: a["components_"][:, :-1])),
+    ("components_", first_entry("components_", -0.5)),
+    ("order_", first_entry("order_", 10**6)),
+    ("doc_topic_", first_entry("doc_topic_", np.nan)),
+    ("", set_to("meta", lambda arrays: np.array("[" * 100_000))),
+]
+
+
+def test_an_edited_model(refused):
+    model = hdp(init=2).fit(Corpus.from_matrix(X, ["a", "b", "c"]))
+    model.save("model.npz")
+    for name, change in BAD_MODELS:
+        edited("model.npz", "bad.npz", change)
+        with pytest.raises(ValueError, match="^bad.npz: .*" + name) as refusal:
+            HDP.load("bad.npz")
+        assert "\n" not in str(refusal.value)
+    edited("model.npz", "again.npz", lambda arrays: None)
+    assert HDP.load("again.npz").score(X) == model.score(X)
+    save("x.npz", X)
+    assert cli.main("fit x.npz --out run --n-iter 4 --n-chains 1 --quiet".split()) == 0
+    Path("run/model.npz").write_bytes(Path("bad.npz").read_bytes())
+    assert f"run{os.sep}model.npz" in refused("score", "run", "x.npz")
+
+
+def test_an_edited_model_of_clusters(folder):
+    model = mixture().fit(X)
+    model.save("model.npz")
+    for name, change in [
+        ("z", first_entry("samples_/z", 10**9)),
+        ("z", first_entry("samples_/z", -1)),
+        ("alpha", first_entry("samples_/alpha", np.nan)),
+        ("labels_", first_entry("labels_", 10**6)),
+    ]:
+        edited("model.npz", "bad.npz", change)
+        with pytest.raises(ValueError, match="^bad.npz: .*" + name):
+            DPMixture.load("bad.npz")
+
+
+BAD_SPARSE = [
+    (sp.csc_array, "indices", 10**9),
+    (sp.csc_array, "indices", -(10**8)),
+    (sp.csc_array, "indices", 10**6),
+    (sp.csr_array, "indptr", 10**8),
+    (sp.csr_array, "indices", 10**6),
+    (sp.coo_array, "row", 10**9),
+    (sp.coo_array, "col", -1),
+]
+
+
+@pytest.mark.parametrize("kind, piece, value", BAD_SPARSE)
+def test_a_sparse_matrix_whose_pieces_do_not_fit(kind, piece, value, refused):
+    "SciPy loads it as it is, and would read and write out of bounds."
+    sp.save_npz("x.npz", kind(X))
+    with np.load("x.npz") as file:
+        arrays = dict(file)
+    place = 1 if len(arrays[piece]) > 1 else 0
+    arrays[piece][place] = value
+    np.savez("x.npz", **arrays)
+    assert "x.npz: not a whole corpus .npz file" in refused("fit", "x.npz", "--out", "run")
+
+
 def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
     save("x.npz", X)
     fit = ["fit", "x.npz", "--out", "run", "--n-iter", "4", "--n-chains", "1", "--quiet"]
@@ -394,14 +540,10 @@ def test_a_checkpoint_on_the_command_line(refused, monkeypatch):
     (checkpoint,) = Path("run.part").glob("*.npz")
     checkpoint.write_bytes(checkpoint.read_bytes()[:200])
     err = refused(*fit)
-    assert (
-        "checkpoint" in err and "--overwrite starts again, another --out leaves it as it is" in err
-    )
+    assert "checkpoint" in err and "--fresh starts again, another --out leaves it as it is" in err
     np.savez(checkpoint, weights=np.ones(3))
     assert "no checkpoint" in refused(*fit[:-1])  # one line without --quiet, too
-    assert (
-        cli.main([*fit, "--overwrite"]) == 0 and os.listdir("run") and not Path("run.part").exists()
-    )
+    assert cli.main([*fit, "--fresh"]) == 0 and os.listdir("run") and not Path("run.part").exists()
 
 
 def test_the_folder_of_a_run_that_is_no_more(refused):

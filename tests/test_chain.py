@@ -351,32 +351,48 @@ def test_another_seed_is_refused(tmp_path):
             assert_same(one, two)
 
 
-def test_two_runs_on_one_checkpoint(tmp_path):
-    "They do the same work, and nothing comes to harm."
-    whole, ends = run_chain(Walk(), np.random.default_rng(0), 80), []
+def test_two_runs_on_one_checkpoint(tmp_path, monkeypatch):
+    "The second is told of the first, which comes to no harm; neither needs the folder to stay."
+    monkeypatch.chdir(tmp_path)
+    whole, told = run_chain(Walk(), np.random.default_rng(0), 9), []
 
-    def go():
-        ends.append(
-            run_chain(
-                Walk(),
-                np.random.default_rng(0),
-                80,
-                checkpoint=tmp_path / "c.npz",
-                checkpoint_every=1,
-            )
-        )
+    def second():
+        with pytest.raises(ValueError, match="c.npz: in use by process [0-9]+ on .*; let it end"):
+            run_chain(Walk(), np.random.default_rng(0), 9, checkpoint=tmp_path / "c.npz")
+        told.append(True)
 
-    threads = [threading.Thread(target=go) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(ends) == 3 and os.listdir(tmp_path) == ["c.npz"]
-    for end in [
-        *ends,
-        run_chain(Walk(), np.random.default_rng(0), 80, checkpoint=tmp_path / "c.npz"),
-    ]:
-        assert_same(end, whole)
+    def callback(sweep, state):
+        (tmp_path / "elsewhere").mkdir(exist_ok=True)
+        os.chdir(tmp_path / "elsewhere")
+        if sweep == 4:
+            for where in (second, threading.Thread(target=second)):
+                where() if where is second else (where.start(), where.join())
+
+    end = run_chain(
+        Walk(),
+        np.random.default_rng(0),
+        9,
+        checkpoint="c.npz",
+        checkpoint_every=1,
+        callback=callback,
+    )
+    assert_same(end, whole)
+    again = run_chain(Walk(), np.random.default_rng(1), 9, checkpoint=tmp_path / "c.npz")
+    assert_same(again, whole)
+    assert told == [True, True] and sorted(os.listdir(tmp_path)) == ["c.npz", "elsewhere"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_links_planted_beside_a_checkpoint_are_not_followed(tmp_path):
+    "Names of temporary files cannot be guessed; that of the lock can, but no link is followed."
+    (tmp_path / "precious").write_text("years of work")
+    for name in ("c.npz.tmp", "c.npz.lock"):
+        (tmp_path / name).symlink_to("precious")
+    with pytest.raises(OSError, match="c.npz.lock"):
+        run_chain(Walk(), np.random.default_rng(0), 3, checkpoint=tmp_path / "c.npz")
+    (tmp_path / "c.npz.lock").unlink()
+    run_chain(Walk(), np.random.default_rng(0), 3, checkpoint=tmp_path / "c.npz")
+    assert (tmp_path / "precious").read_text() == "years of work"
 
 
 def test_resume_false_begins_anew(tmp_path):
@@ -598,10 +614,13 @@ def deadly(f, keep=lambda *a: None):
     code = CHILD + die + "\ngo(sys.argv[1], 40)"
     done = subprocess.run([sys.executable, "-c", "SIZE = 100\n" + code, str(file)], timeout=60)
     assert done.returncode == -signal.SIGKILL
-    left, torn = sorted(os.listdir(tmp_path))
-    assert left == "c.npz" and re.fullmatch(r"c\.npz\.[0-9a-f]{8}\.tmp", torn)
+    left, torn, lock = sorted(os.listdir(tmp_path))
+    assert (left, lock) == ("c.npz", "c.npz.lock") and re.fullmatch(
+        r"c\.npz\.[0-9a-f]{8}\.tmp", torn
+    )
     assert finish_and_compare(file, 100) == 10  # the first checkpoint is of 0 sweeps
-    assert sorted(os.listdir(tmp_path)) == [left, torn]  # somebody may still be at it
+    # Somebody may still be writing; the lock of a dead process is nobody's.
+    assert sorted(os.listdir(tmp_path)) == [left, torn]
     (tmp_path / "c.npz.mine.tmp").touch()
     for path in tmp_path.iterdir():
         os.utime(path, (0, 0))

@@ -432,6 +432,7 @@ def test_no_results_of_an_interrupted_run_stay(run):
     os.mkdir("run.part")
     Path("run.part/nodes.csv").write_text("of another run")
     Path("run.part/model.npz.0123abcd.tmp").write_text("half of it")
+    Path("run.part/chain-0123456789ab-0.npz.lock").write_text("of a process that was killed")
     Path("run.part/chain-0123456789ab.json").write_text("{")  # killed before its first checkpoint
     assert run(*FIT, "--quiet")[0] == 0
     assert "nodes.csv" not in contents("run") and set(contents("run")) <= results.RESULTS
@@ -515,7 +516,7 @@ def break_off(run, monkeypatch):
 
 
 def test_another_run_does_not_touch_a_checkpoint(run, break_off):
-    "One line says what differs and what to do; with --overwrite both stand until one is finished."
+    "One line says what differs and what to do; with --fresh both stand until one is finished."
     break_off(*FIT, "--quiet")
     small, before = small_corpus(), contents()
     changes = {
@@ -538,8 +539,8 @@ def test_another_run_does_not_touch_a_checkpoint(run, break_off):
         assert (
             says is None
             or err
-            == f"hdp_nb: error: run.part holds an unfinished run with {says}: give the same "
-            "arguments again to continue it, --overwrite to discard it, or another --out\n"
+            == f"hdp_nb: error: run.part holds an unfinished run with {says}: --resume continues"
+            " it, --fresh discards it, another --out leaves it as it is\n"
         )
     for other in (
         small[1:],
@@ -550,21 +551,70 @@ def test_another_run_does_not_touch_a_checkpoint(run, break_off):
         assert (code, err.count("\n")) == (2, 1) and "with other documents in CORPUS: " in err
         assert contents() == before | {"small.npz": Path("small.npz").read_bytes()}
     small.save("small.npz")
-    assert "eta must be" in run(*FIT, "--quiet", "--overwrite", "--eta", 0)[2]
+    assert "eta must be" in run(*FIT, "--quiet", "--fresh", "--eta", 0)[2]
     assert contents() == before  # a mistake costs nothing
-    break_off(*FIT, "--overwrite", "--eta", "0.2", "--quiet")
+    assert "with --eta 0.1 (now 0.2)" in run(*FIT, "--overwrite", "--eta", "0.2", "--quiet")[2]
+    assert contents() == before  # --overwrite is about results
+    break_off(*FIT, "--fresh", "--eta", "0.2", "--quiet")
     assert (
         len(list(Path("run.part").glob("chain-*-0.npz"))) == 2
         and contents().items() > before.items()
     )
     assert "--eta 0.2 (now 0.1)" in run(*FIT, "--quiet")[2]
-    code, out, err = run(*FIT, "--overwrite")
+    code, out, err = run(*FIT, "--fresh")
     assert (
         code == 0
         and "Discarding an unfinished run with --eta 0.2 (now 0.1)\n" in err
         and sorted(os.listdir()) == ["run", "small.npz"]
     )
     assert set(contents("run")) <= results.RESULTS
+
+
+def test_resume_takes_the_settings_of_the_unfinished_run(run, break_off):
+    begin = [*FIT, "--quiet", "--eta", "0.2", "--seed", 3]
+    assert run(*begin, "--out", "whole")[0] == 0
+    resume = ["fit", "small.npz", "--out", "run", "--quiet", "--resume", "--n-iter"]
+    assert "--resume takes a folder with one unfinished run, run.part has no" in run(*resume, 12)[2]
+    break_off(*begin)
+    [settings] = Path("run.part").glob("chain-*.json")
+    good, before = settings.read_text(), contents()
+    for bad, says in {
+        '{"eta"': "not a complete file",
+        '{"rm": "-rf"}': "not a complete file",
+        "[" * 100_000: "not a complete file",
+        good.replace("0.2", '"0.2"', 1): "",
+    }.items():
+        settings.write_text(bad)
+        code, out, err = run(*resume, 12)
+        assert (code, out, err.count("\n")) == (2, "", 1) and says in err
+    settings.write_text(good)
+    assert "--n-iter takes at least the 12 sweeps" in run(*resume, 8, "--burn-in", 6)[2]
+    assert contents() == before
+    assert "not allowed with" in run(*resume, 12, "--fresh")[2]
+    assert run(*resume, 12)[0] == 0 and contents("run") == contents("whole")
+
+
+def test_overwrite_says_what_goes(run):
+    assert run(*FIT)[0] == 0
+    says = "The results in run, small.npz: 60 documents"
+    assert says in run(*FIT, "--overwrite")[2] and says not in run(*FIT, "--out", "new")[2]
+
+
+def test_two_runs_in_one_folder(run, monkeypatch):
+    "The second is told of the first, whatever its settings."
+    write, told = cli._write, []
+
+    def meanwhile(*arguments):
+        with monkeypatch.context() as patch:
+            patch.setattr(cli, "_write", write)
+            told.extend(run(*FIT, "--quiet", *more)[2] for more in ([], ["--fresh", "--eta", 1]))
+        return write(*arguments)
+
+    monkeypatch.setattr(cli, "_write", meanwhile)
+    assert run(*FIT, "--quiet")[0] == 0
+    in_use = f"hdp_nb: error: run.part: in use by process {os.getpid()} on "
+    assert len(told) == 2 and all(err.startswith(in_use) for err in told)
+    assert sorted(os.listdir()) == ["run", "small.npz"]
 
 
 @pytest.mark.parametrize("more", [[], ["--burn-in", 6], ["--n-chains", 2, "--levels", "age"]])
@@ -593,11 +643,11 @@ def test_a_run_cannot_be_cut_short_or_thinned_otherwise(run, break_off):
     ]:
         code, out, err = run(*FIT, "--quiet", *more)
         assert (code, out, err.count("\n")) == (2, "", 1), err
-        assert says in err and "--overwrite starts again, another --out leaves it as it is" in err
+        assert says in err and "--fresh starts again, another --out leaves it as it is" in err
         assert contents() == before
     assert run(*FIT, "--quiet", "--n-iter", 14, "--burn-in", 6)[0] == 0
     break_off(*FIT, "--quiet", "--overwrite")
-    assert run(*FIT, "--quiet", "--n-iter", 8, "--overwrite")[0] == 0
+    assert run(*FIT, "--quiet", "--n-iter", 8, "--overwrite", "--fresh")[0] == 0
     assert (
         json.loads(Path("run/summary.json").read_text())["sweeps"] == [8]
         and set(contents("run")) <= results.RESULTS
@@ -637,7 +687,7 @@ def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
             path.unlink()
     early(12)
     assert (
-        run(*FIT, "--quiet", "--eta", 0.2, "--overwrite")[0] == 0
+        run(*FIT, "--quiet", "--eta", 0.2, "--overwrite", "--fresh")[0] == 0
         and json.loads(Path("run/summary.json").read_text())["settings"]["eta"] == 0.2
     )
 
@@ -1032,9 +1082,13 @@ ENV = {
 }
 
 
-def start(*arguments, cwd=None):
+def start(*arguments, cwd=None, before=None):
+    """The command line in a process of its own, after this line of Python, if any."""
+    main = ["-m", "hdp_nb.cli"]
+    if before:
+        main = ["-c", f"import sys, hdp_nb.cli; {before}; sys.exit(hdp_nb.cli.main())"]
     return subprocess.Popen(
-        [sys.executable, "-m", "hdp_nb.cli", *arguments],
+        [sys.executable, *main, *arguments],
         env=ENV,
         text=True,
         cwd=cwd,
@@ -1124,20 +1178,20 @@ def test_killed_then_the_same_command_gives_the_same_files(tiny, unbroken):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are other things there")
 def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
-    process = start(*LONG)
-    wait_for("run.part", 0, process)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    code, out, err = finish(process)
+    # The sixtieth call is the sweep before which the signal comes: no clock has a say in it.
+    patch = (
+        "import itertools, os, signal; from hdp_nb.franchise import FranchiseSampler as S;"
+        " sweep, calls = S.sweep, itertools.count(1); S.sweep = lambda *state:"
+        " (next(calls) == 60 and os.kill(os.getpid(), signal.SIGINT), sweep(*state))[1]"
+    )
+    code, out, err = finish(start(*LONG, before=patch))
     assert (code, err) == (130, "") and not Path("run").exists()
     summary = json.loads(Path("run.part/summary.json").read_text())
-    [sweeps] = summary["sweeps"]
-    assert summary["interrupted"] and 0 < sweeps < 130
+    assert summary["interrupted"] and summary["sweeps"] == [60]
     assert (
-        f"{hdp_nb.checks.plural(sweeps, 'sweep')} of 130, interrupted" in out
-        and "in run.part; the same command continues" in out
+        "60 sweeps of 130, interrupted" in out and "in run.part; the same command continues" in out
     )
-    assert len(list(csv.DictReader(open("run.part/trace.csv")))) == sweeps
+    assert len(list(csv.DictReader(open("run.part/trace.csv")))) == 60
     assert "Unfinished" in Path("run.part/report.html").read_text()
     assert run("topics", "run.part")[0] == 0
     assert finish(start(*LONG))[::2] == (0, "")

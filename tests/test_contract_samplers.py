@@ -432,9 +432,58 @@ def test_counts_equal_a_recount(new, name):
     sampler, rng, recount = new(name), np.random.default_rng(2), CASES[name].recount
     state = sampler.init(rng)
     recount(sampler, state)
+    sampler.check(state)
     for _ in range(10):
         state, _ = sampler.sweep(rng, state)
         recount(sampler, state)
+        sampler.check(state)
+        sampler.check(sampler.snapshot(state))
+
+
+# What other values say nothing of: numbers that pass unseen are possible ones.
+FREE = {
+    *(
+        "speed",
+        "n_done",
+        "n_moves",
+        "every",
+        "accepted",
+        "quiet",
+        "t",
+        "seen",
+        "node_tables",
+        "m_k",
+    ),
+    *("loc", "inv_scale", "log_norm", "inv"),  # derived, when they are next needed
+}
+UNSEEN = ("k_jt", "stale", "log_w")  # places of no table; a flag; a workspace
+
+
+@every
+def test_check_refuses_what_no_chain_can_have(new, name):
+    "Out of every range: each array of a state and of a kept sample, in one place, at most."
+    sampler, rng = new(name), np.random.default_rng(2)
+    state, _ = sampler.sweep(rng, sampler.init(rng))
+    n_refused, passed = 0, []
+    for nest in (state, sampler.snapshot(state)):
+        for path, array in leaves(nest):
+            field = path.split(".")[-1]
+            if not isinstance(array, np.ndarray) or not array.size or field in UNSEEN:
+                continue
+            for value in (-1, 10**6) if array.dtype.kind in "iu" else (np.nan, -1.0, np.inf):
+                old = array.flat[0]
+                if value == old or field in FREE and value in (-1.0, 10**6):
+                    continue
+                array.flat[0] = value
+                try:
+                    sampler.check(nest)
+                    passed.append((path, value))
+                except ValueError:
+                    n_refused += 1
+                array.flat[0] = old
+        sampler.check(nest)
+    assert not passed, passed
+    assert n_refused > 10
 
 
 def mixture_of_all_topics(sampler, state, corpus=CORPUS):
@@ -504,6 +553,8 @@ def test_the_recount_finds_a_wrong_count(new, name):
             array.flat[0] += 100
             with pytest.raises((AssertionError, IndexError)):
                 CASES[name].recount(sampler, state)
+            with pytest.raises(ValueError):
+                sampler.check(state)
             array.flat[0] -= 100
             CASES[name].recount(sampler, state)
             found += 1

@@ -1,0 +1,249 @@
+"""Damaged and edited files: every reader takes them for what they are, or refuses them in one line.
+
+A hundred of each kind; with --slow, ten thousand.
+"""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import hdp_nb
+from hdp_nb.chain import run_chain
+from hdp_nb.corpus import Corpus
+from hdp_nb.direct import HybridSampler
+from hdp_nb.exchange import Topics, read_topics, write_topics
+from hdp_nb.franchise import FranchiseSampler
+from hdp_nb.readers import load_corpus
+from hdp_nb.report import write_report
+from hdp_nb.shards import ShardedCorpus, write_shards
+from hdp_nb.tree import TreeSampler
+
+N = int(os.environ.get("HDP_NB_FUZZ", "100"))
+many = settings(
+    max_examples=N,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+CORPUS = Corpus.from_docs(
+    [["a", "b", "a"], [], ["b", "c"], ["c", "c", "=d"]], groups={"side": ["x", "x", "y", "y"]}
+)
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    "A folder with a good file of every kind."
+    folder = tmp_path_factory.mktemp("good")
+    CORPUS.save(folder / "corpus.npz")
+    CORPUS.write_ldac(folder / "counts.ldac")
+    CORPUS.write_ldac(folder / "counts.ldac.gz")
+    CORPUS.write_uci(folder / "docword.txt")
+    CORPUS.write_text(folder / "lines.txt")
+    sp.save_npz(folder / "csc.npz", sp.csc_array(CORPUS.to_matrix()))
+    (folder / "table.csv").write_text('text,year\n"one, two",1\nthree four,2\n')
+    (folder / "texts.jsonl").write_text('{"text": "one two", "y": 1}\n{"text": "two"}\n')
+    (folder / "texts.json").write_text('[{"text": "one two", "y": 1}, {"text": "two"}]')
+    topics = Topics([[1, 2, 3], [3, 2, 1]], [0.4, 0.6], ["a", "=b", "c"])
+    write_topics(topics, folder / "topics.json")
+    write_topics(topics, folder / "topics.csv")
+    return folder
+
+
+def one_line(call, *arguments, kinds=(ValueError,), **options):
+    "The result, or None and an error of one line; anything else comes through."
+    try:
+        return call(*arguments, **options)
+    except kinds as error:
+        assert str(error) and "\n" not in str(error), error
+        return None
+
+
+def damaged(data, content):
+    "Bytes with some changed, left out, put in or repeated."
+    kind = data.draw(st.sampled_from(["flip", "cut", "insert", "repeat", "digits"]))
+    at = data.draw(st.integers(0, max(len(content) - 1, 0)))
+    more = data.draw(st.binary(min_size=1, max_size=12))
+    if kind == "digits":
+        more = str(data.draw(st.sampled_from([-1, 0, 10**6, 10**9, 10**12, 10**30]))).encode()
+    end = {"flip": at + len(more), "cut": at + data.draw(st.integers(1, 40))}.get(kind, at)
+    middle = {"cut": b"", "repeat": content[at : at + 20] * 3}.get(kind, more)
+    return content[:at] + middle + content[end:]
+
+
+READERS = {
+    "corpus.npz": {},
+    "csc.npz": {},
+    "counts.ldac": {"vocab": ["a", "b", "c", "=d"]},
+    "counts.ldac.gz": {},
+    "docword.txt": {},
+    "lines.txt": {},
+    "table.csv": {"column": "text"},
+    "texts.jsonl": {"column": "text"},
+    "texts.json": {"column": "text"},
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@many
+@given(data=st.data())
+def test_a_damaged_corpus(good, tmp_path, name, data):
+    path = tmp_path / name
+    path.write_bytes(damaged(data, (good / name).read_bytes()))
+    corpus = one_line(load_corpus, path, **READERS[name])
+    if corpus is not None:  # what is read is whole
+        again = Corpus(
+            corpus.x, corpus.offsets, corpus.vocab, corpus.groups, n_words=corpus.n_words
+        )
+        assert again.n_docs == corpus.n_docs and corpus.n_tokens < 2**26
+
+
+@pytest.mark.parametrize("name", ["topics.json", "topics.csv"])
+@many
+@given(data=st.data())
+def test_damaged_topics(good, tmp_path, name, data):
+    path = tmp_path / name
+    path.write_bytes(damaged(data, (good / name).read_bytes()))
+    topics = one_line(read_topics, path)
+    assert topics is None or np.allclose(topics.components_.sum(axis=1), 1)
+
+
+def change_arrays(data, path, to):
+    "Another value in one place of one array of an archive, another shape, or one array less."
+    with np.load(path) as file:
+        arrays = dict(file)
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    array, kind = arrays[name], data.draw(st.sampled_from(["value", "value", "cut", "lost"]))
+    if kind == "lost":
+        del arrays[name]
+    elif kind == "cut" or array.dtype.kind not in "iuf" or not array.size:
+        axis = data.draw(st.integers(0, max(array.ndim - 1, 0)))
+        arrays[name] = (
+            np.delete(array, 0, axis) if array.ndim and array.shape[axis] else array[None]
+        )
+    else:
+        bad = [-1, 1, 2, 7, 10**3, 10**6, 10**9] + [np.nan, np.inf, 1e-300, 1e300] * (
+            array.dtype.kind == "f"
+        )
+        value = data.draw(st.sampled_from(bad))
+        with np.errstate(all="ignore"):
+            array = array.copy()
+            array.flat[data.draw(st.integers(0, array.size - 1))] = np.array(value).astype(
+                array.dtype
+            )
+        arrays[name] = array
+    np.savez(to, **arrays)
+    return name
+
+
+SAMPLERS = {
+    "franchise": lambda: FranchiseSampler(CORPUS, init=3),
+    "hybrid": lambda: HybridSampler(CORPUS, init=3),
+    "tree": lambda: TreeSampler(CORPUS, ["side"], init=3),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@many
+@given(data=st.data())
+def test_an_edited_checkpoint_is_refused_or_can_go_on(tmp_path_factory, name, data):
+    folder, rng = tmp_path_factory.getbasetemp(), np.random.default_rng
+    whole, file = folder / f"{name}.npz", folder / f"{name}-edited.npz"
+    if not whole.exists():
+        run_chain(SAMPLERS[name](), rng(0), 3, burn_in=1, checkpoint=whole)
+    change_arrays(data, whole, file)
+    sampler = SAMPLERS[name]()
+    chain = one_line(run_chain, sampler, rng(0), 5, burn_in=1, checkpoint=file)
+    if chain is not None:
+        sampler.check(chain.state)
+        assert np.isfinite(chain.trace["log_joint"][3:]).all()
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    quick = {"n_iter": 3, "n_chains": 1, "moves": 0, "random_state": 0}
+    hdp_nb.HDP(init=2, **quick).fit(CORPUS).save(folder / "HDP.npz")
+    hdp_nb.VariationalHDP(n_topics=3, max_iter=3, random_state=0).fit(CORPUS).save(
+        folder / "VariationalHDP.npz"
+    )
+    return folder
+
+
+@pytest.mark.parametrize("name", ["HDP", "VariationalHDP"])
+@many
+@given(data=st.data())
+def test_an_edited_model_is_refused_or_can_be_asked(models, tmp_path, name, data):
+    change_arrays(data, models / f"{name}.npz", tmp_path / "edited.npz")
+    model = one_line(hdp_nb.load_model, tmp_path / "edited.npz")
+    if model is not None:
+        assert np.isfinite(model.transform(CORPUS)).all()
+
+
+@many
+@given(data=st.data())
+def test_an_edited_index_of_shards(tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp() / "shards"
+    if not folder.exists():
+        write_shards(folder, iter(CORPUS), n_words=4, shard_tokens=4)
+        (folder / "index.npz").rename(folder / "good.npz")
+    change_arrays(data, folder / "good.npz", folder / "index.npz")
+    corpus = one_line(ShardedCorpus, folder)
+    if corpus is not None:
+        for i in range(corpus.n_shards):
+            one_line(corpus.shard, i)
+
+
+SUMMARY = {
+    "program": "hdp_nb 0",
+    "corpus": "c",
+    "documents": 2,
+    "tokens": 9,
+    "topics": 1,
+    "topics_not_tiny": 1,
+    "alpha": 1.0,
+    "gamma": 1.0,
+    "sweeps": [3],
+    "interrupted": False,
+    "samples": 1,
+    "held_out": None,
+    "group": None,
+    "convergence": None,
+    "verdict": None,
+    "settings": {"corpus": "c", "test_size": 0, "init": "opposite"},
+}
+TOPICS = [{"topic": 0, "share": 1.0, "words": ["a"], "probabilities": [1.0]}]
+EVIL = "<script>alert(1)</script>"
+VALUES = st.sampled_from([EVIL, [EVIL], {EVIL: EVIL}, None, -1, 10**30, [], {}, True, 0.5])
+
+
+@many
+@given(data=st.data())
+def test_the_report_of_a_foreign_folder(tmp_path, data):
+    "Whatever stands in its files, nothing of it becomes HTML."
+    summary, topics = json.loads(json.dumps(SUMMARY)), json.loads(json.dumps(TOPICS))
+    documents = [
+        {
+            "topic": 0,
+            "document": 0,
+            "share": 1.0,
+            "labels": {"a": "b"},
+            "text": None,
+            "words": ["a"],
+        }
+    ]
+    parts = [summary, summary["settings"], topics[0], documents[0]]
+    part = data.draw(st.sampled_from(range(len(parts))))
+    key = data.draw(st.sampled_from([*parts[part], EVIL]))
+    parts[part][key] = data.draw(VALUES)
+    summary["program"] = f"hdp_nb {EVIL}"
+    for name, value in (("summary", summary), ("topics", topics), ("documents", documents)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    (tmp_path / "report.html").unlink(missing_ok=True)
+    one_line(write_report, tmp_path)
+    if (tmp_path / "report.html").exists():
+        page = (tmp_path / "report.html").read_text()
+        assert "<script" not in page and "default-src 'none'" in page
