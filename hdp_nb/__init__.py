@@ -42,6 +42,7 @@ _MODULES = (
     "births",
     "chain",
     "checks",
+    "consensus",
     "convergence",
     "corpus",
     "counting",
