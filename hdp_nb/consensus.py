@@ -305,6 +305,9 @@ class Consensus(NamedTuple):
     similarity : float array, shape (n_chains, n_chains)
         1 where two chains say the same; on the diagonal the share of the tokens that are in
         components.
+    node_weights : float array, shape (n_nodes, R + 1), or None
+        Topic models: mean weights of the components, and of all else, at every node of a tree; of
+        other models at the only node there is. Rows sum to 1.
     goes_into : float array, shape (R, R + 1)
         Where a component does not exist, the shares of it that are in each of the others, and in
         the rest; 0 for those that always exist.
@@ -325,6 +328,7 @@ class Consensus(NamedTuple):
     labels: list[np.ndarray]
     chain: np.ndarray
     similarity: np.ndarray
+    node_weights: np.ndarray | None
     goes_into: np.ndarray
     vocabulary: list[str] | None
 
@@ -332,6 +336,33 @@ class Consensus(NamedTuple):
     def n_components(self) -> int:
         "How many components exist with a probability above one half: the first ones."
         return int((self.existence > 0.5).sum())
+
+    @property
+    def n_topics_(self) -> int:
+        "`n_components`, under the name that topic models have, for plots, exchange and scores."
+        return self.n_components
+
+    @property
+    def components_(self) -> np.ndarray:
+        "Words of the components that exist, shape (n_components, n_words)."
+        if self.words is None:
+            raise AttributeError("components_: only a consensus of topics has words")
+        return self.words[: self.n_components]
+
+    @property
+    def topic_shares_(self) -> np.ndarray:
+        "Mean shares of the components that exist, shape (n_components,); the rest is in no topic."
+        return self.shares[: self.n_components]
+
+    @property
+    def vocabulary_(self) -> list[str] | None:
+        "The words."
+        return self.vocabulary
+
+    @property
+    def doc_topic_(self) -> np.ndarray:
+        "Proportions of the components that exist and, in the last column, of all else."
+        return self.proportions()
 
     @property
     def chain_existence(self) -> np.ndarray:
@@ -389,7 +420,7 @@ class Consensus(NamedTuple):
         return np.column_stack([mine, np.maximum(1 - mine.sum(axis=1), 0)])
 
     def top_words(self, n: int = 10) -> list[list[str]]:
-        """Return the most probable words of every component.
+        """Return the most probable words of every component that exists.
 
         Raises
         ------
@@ -399,8 +430,53 @@ class Consensus(NamedTuple):
         if self.words is None:
             raise ValueError("top_words takes a consensus of topics; these are not over words")
         names = self.vocabulary or [str(v) for v in range(self.words.shape[1])]
-        order = np.argsort(-self.words, axis=1, kind="stable")[:, : check_int("n", n, 1)]
+        order = np.argsort(-self.components_, axis=1, kind="stable")[:, : check_int("n", n, 1)]
         return [[names[v] for v in row] for row in order]
+
+    def typical_documents(self, n: int = 3) -> list[list[int]]:
+        """Return the numbers of the documents with the most of every component that exists.
+
+        Empty lists where the samples hold nothing about documents.
+        """
+        if self.documents is None:
+            return [[] for _ in range(self.n_components)]
+        columns = -self.documents[:, : self.n_components].T
+        return np.argsort(columns, axis=1, kind="stable")[:, : check_int("n", n, 1)].tolist()
+
+    def topics(self, n_words: int = 10, level: float = 0.9) -> dict[str, list]:
+        """Return a table of the topics that exist, and of all else in the last row.
+
+        Parameters
+        ----------
+        n_words : int
+            How many words of each topic to name.
+        level : float in (0, 1)
+            Probability of the intervals.
+
+        Returns
+        -------
+        dict of lists
+            `topic`, the number of the component, -1 for all else; `label`, its first three words;
+            `existence`, the probability that it exists; `share` of all tokens, which sum to 1, with
+            the interval `share_low` to `share_high`; `words`, separated by commas; `documents`,
+            the numbers of the three with the most of it.
+        """
+        words, n = self.top_words(n_words), self.n_components
+        low, high = np.quantile(
+            np.column_stack([self.share_draws[:, :n], 1 - self.share_draws[:, :n].sum(axis=1)]),
+            [(1 - _check_fraction("level", level)) / 2, (1 + level) / 2],
+            axis=0,
+        )
+        return {
+            "topic": [*range(n), -1],
+            "label": [", ".join(row[:3]) for row in words] + ["all else"],
+            "existence": [*self.existence[:n].tolist(), np.nan],
+            "share": [*self.topic_shares_.tolist(), max(1 - float(self.topic_shares_.sum()), 0.0)],
+            "share_low": low.tolist(),
+            "share_high": np.maximum(high, 0).tolist(),
+            "words": [", ".join(row) for row in words] + [""],
+            "documents": [*self.typical_documents(), []],
+        }
 
     def fate(self, k: int, least: float = 0.2) -> dict[int, float]:
         """Return what component k goes into where it does not exist: number to share of it.
@@ -414,8 +490,8 @@ class Consensus(NamedTuple):
 
     def __repr__(self) -> str:
         low, high = self.share_interval()
-        words = self.top_words(5) if self.words is not None else [[]] * len(low)
         n, n_chains = self.n_components, len(self.similarity)
+        words = self.top_words(5) if self.words is not None else [[]] * n
         lines = [
             f"{plural(n, 'component')} in {plural(len(self.chain), 'sample')} of"
             f" {plural(n_chains, 'chain')}, {1 - self.shares[:n].sum():.1%} in others",
@@ -506,9 +582,23 @@ def find_consensus(
         labels,
         chain,
         _similarity(samples, labels, n, chain),
+        _node_weights(samples, labels, n),
         _flows(samples, labels, draws),
         vocabulary,
     )
+
+
+def _node_weights(samples: list[Components], labels: list[np.ndarray], n: int) -> np.ndarray | None:
+    "Mean weights of the components, and of all else, at every node."
+    if samples[0].weight is None:
+        return None
+    total = np.zeros((len(samples[0].weight), n + 1))
+    for sample, label in zip(samples, labels):
+        weight = np.asarray(sample.weight)
+        w = weight[:, :-1] @ _one_hot(label, n)
+        w[:, -1] += weight[:, -1]
+        total += w / w.sum(axis=1, keepdims=True)
+    return total / len(samples)
 
 
 def _parameters(

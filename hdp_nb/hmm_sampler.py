@@ -223,6 +223,8 @@ class StateCounts(NamedTuple):
         Concentration of the rows and of the global weights, and the extra weight of staying.
     stats : dict of str -> array
         Statistics of the emissions, as `keep` of the `Emission` returns them.
+    z : int array (N,)
+        State of every step; empty in models that earlier versions saved.
     """
 
     n_ab: np.ndarray
@@ -232,6 +234,7 @@ class StateCounts(NamedTuple):
     gamma: np.ndarray
     kappa: np.ndarray
     stats: dict
+    z: np.ndarray = np.zeros(0, np.uint16)
 
 # %% ../nbs/43_hmm_sampler.ipynb #a40e308d
 @njit(nogil=True)
@@ -585,4 +588,5 @@ class HMMSampler:
             state.gamma.copy(),
             state.kappa.copy(),
             self.emission.keep(state.stats, used),
+            np.searchsorted(used, state.z).astype(np.uint16),
         )
