@@ -1,10 +1,10 @@
 """Does the consensus of all samples find what is there, from any start, and again?
 
-    python benchmarks/consensus.py [--sweeps 300]
+    python benchmarks/consensus.py
 
 Planted: counts of three topics over 96 words, and bars; two chains of direct assignment from one
 topic, from the true number, from a hundred, and from opposite starts. Noted are the probability of
-existence of the component nearest to every planted topic, its cosine, and the largest probability of
+existence of the component nearest to each planted topic, its cosine, and the largest probability of
 any other component. Text: every tenth passage of the State of the Union addresses, words that occur
 five times or more; two runs of four chains with different seeds. Of the tokens in the components of
 one run, the share in those that have one with a cosine above 0.9 in the other run. Runs that are in
@@ -22,7 +22,8 @@ PLANTED = {
     "three topics": ("make_signatures", dict(n_docs=400, doc_len=300), 3),
     "bars": ("make_bars", dict(n_docs=500, doc_len=100), 20),
 }
-TEXTS = (0, 1)  # seeds
+TEXTS = {"short": (0.1, 300), "default": (0.5, 600)}  # eta, sweeps
+SWEEPS = 300  # for planted topics
 
 
 def fit(corpus, **options):
@@ -42,14 +43,14 @@ def unit(a):
     return a / np.linalg.norm(a, axis=1, keepdims=True)
 
 
-def planted(data, start, sweeps):
+def planted(data, start):
     "What the consensus of chains from one start says of topics that are known."
     from hdp_nb import synthetic
 
     name, options, n_topics = PLANTED[data]
     corpus, truth = getattr(synthetic, name)(**options, random_state=6)
     init = n_topics if start == "true" else start
-    found, model, seconds = fit(corpus, n_iter=sweeps, init=init, random_state=1)
+    found, model, seconds = fit(corpus, n_iter=SWEEPS, init=init, random_state=1)
     cosine = unit(truth.phi) @ unit(found.words).T
     nearest = cosine.argmax(axis=1)
     others = [p for k, p in enumerate(found.existence.tolist()) if k not in nearest]
@@ -76,13 +77,11 @@ def text():
     return Corpus.from_matrix(X[:, frequent], vocab=[corpus.vocab[v] for v in frequent])
 
 
-def addresses(seed, sweeps):
+def addresses(seed, eta, sweeps):
     "The topics of the consensus of four chains."
     import numpy as np
 
-    found, model, seconds = fit(
-        text(), n_iter=sweeps, n_chains=4, eta=0.1, alpha=1.0, random_state=seed
-    )
+    found, model, seconds = fit(text(), n_iter=sweeps, n_chains=4, eta=eta, random_state=seed)
     n = found.n_components
     return {
         "words": np.round(found.components_, 6).tolist(),
@@ -106,15 +105,13 @@ def again(a, b, least=0.9):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--sweeps", type=int, default=300)
-    options = parser.parse_args()
+    argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
     found = saved("consensus") or {"planted": {}, "text": {}}
     rows = []
     for data, start in itertools.product(PLANTED, (1, "true", 100, "opposite")):
         name = f"{data}, from {start}"
         if name not in found["planted"]:
-            found["planted"][name] = planted(data, start, options.sweeps)
+            found["planted"][name] = planted(data, start)
             found["machine"] = machine()
             save("consensus", found)
         run = found["planted"][name]
@@ -129,19 +126,21 @@ def main():
             ]
         )
     table(["planted", "P(exists)", "cosine", "others", "K", "CPU s"], rows)
-    for seed in TEXTS:
-        if str(seed) not in found["text"]:
-            found["text"][str(seed)] = addresses(seed, options.sweeps)
-            save("consensus", found)
-    a, b = (found["text"][str(seed)] for seed in TEXTS)
-    found["again"] = [again(a, b), again(b, a)]
-    save("consensus", found)
-    for run in (a, b):
-        print(
-            f"{len(run['shares'])} components with {sum(run['shares']):.1%} of the tokens, K"
-            f" {min(run['K']):.0f} to {max(run['K']):.0f}, {run['seconds']:.0f} CPU s"
-        )
-    print("of their tokens in components that the other run has:", found["again"])
+    for name, (eta, sweeps) in TEXTS.items():
+        runs = found["text"].setdefault(name, {})
+        for seed in ("0", "1"):
+            if seed not in runs:
+                runs[seed] = addresses(int(seed), eta, sweeps)
+                save("consensus", found)
+        a, b = runs["0"], runs["1"]
+        runs["again"] = [again(a, b), again(b, a)]
+        save("consensus", found)
+        for run in (a, b):
+            print(
+                f"{name}: {len(run['shares'])} components with {sum(run['shares']):.1%} of the"
+                f" tokens, K {min(run['K']):.0f} to {max(run['K']):.0f}, {run['seconds']:.0f} CPU s"
+            )
+        print("of their tokens in components that the other run has:", runs["again"])
 
 
 if __name__ == "__main__":

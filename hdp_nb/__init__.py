@@ -71,6 +71,7 @@ _MODULES = (
     "hmm_scores",
     "lda",
     "likelihood",
+    "listing",
     "mixture_moves",
     "mixtures",
     "model",

@@ -362,6 +362,8 @@ class Consensus(NamedTuple):
     @property
     def doc_topic_(self) -> np.ndarray:
         "Proportions of the components that exist and, in the last column, of all else."
+        if self.documents is None:
+            raise AttributeError("doc_topic_: the samples hold nothing about documents")
         return self.proportions()
 
     @property
