@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 
 from .chain import with_attributes
 from .checks import check_int, check_positive
@@ -29,6 +28,7 @@ from hdp_nb.topics import (
     check_topics,
     document_alpha,
     draw_weighted,
+    keep_counts,
     log_likelihood,
     new_topic_workspace,
     renumber_topics,
@@ -693,8 +693,5 @@ class FranchiseSampler:
         return state.n_k
 
     def snapshot(self, state: Any) -> TopicCounts:
-        "Return what predictions need: words of the topics, their weights (K2), hyperparameters."
-        K = int(state.K)
-        n, alpha = csr_array(state.n_vk[:, :K]), np.array(state.alpha.mean())
-        words, weights = (n.data, n.indices, n.indptr), self._weights(state)
-        return TopicCounts(*words, weights, alpha, state.gamma.copy(), state.eta.copy())
+        "Return the words of the topics, their weights (K2), hyperparameters, and the documents."
+        return keep_counts(state, self._weights(state), self.corpus)

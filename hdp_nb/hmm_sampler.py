@@ -224,6 +224,8 @@ class StateCounts(NamedTuple):
         Concentration of the rows and of the global weights, and the extra weight of staying.
     stats : dict of str -> array
         Statistics of the emissions, as `keep` of the `Emission` returns them.
+    z : int array (N,)
+        State of every step; empty in models that earlier versions saved.
     """
 
     n_ab: np.ndarray
@@ -233,6 +235,7 @@ class StateCounts(NamedTuple):
     gamma: np.ndarray
     kappa: np.ndarray
     stats: dict
+    z: np.ndarray = np.zeros(0, np.uint16)
 
     def check(self) -> None:
         "Raise a ValueError unless all fits, see `hdp_nb.recounts.check_kept_states`."
@@ -590,6 +593,7 @@ class HMMSampler:
             state.gamma.copy(),
             state.kappa.copy(),
             self.emission.keep(state.stats, used),
+            np.searchsorted(used, state.z).astype(np.uint16),
         )
 
     def recount(self, state: Any) -> None:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import check_rows
+from .consensus import Components
 from .convergence import begin_apart
 from .dp import DPMixtureSampler, point_partition
 from .families import find_likelihood
@@ -147,6 +149,8 @@ class DPMixture(ClusterMixin, SampledModel):
     samples_ : dict of arrays
         Kept samples of all chains: component `z` of every row, (n_samples, n), and `alpha`,
         (n_samples,).
+    sample_chain_ : int array, shape (n_samples,)
+        The chain that each sample is from.
     data_ : array
         The rows of the fit, which predictions need.
     burn_in_ : int
@@ -241,6 +245,9 @@ class DPMixture(ClusterMixin, SampledModel):
         self.samples_ = {
             name: np.array([sample[name] for sample in samples]) for name in samples[0]
         }
+        self.sample_chain_ = np.repeat(
+            np.arange(len(chains)), [max(len(chain.samples), 1) for chain in chains]
+        )
         few = self.samples_["z"][:: -(-len(samples) // MAX_COMPARED)]
         z = few[point_partition(few)]
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
@@ -260,6 +267,18 @@ class DPMixture(ClusterMixin, SampledModel):
             with naming(f"samples_[{i}]"):
                 sampler.check({"z": z, "alpha": alpha})
         check_entries("labels_", self.labels_, 0, self.n_components_ - 1, whole=True)
+
+    def _components(self) -> tuple[list[Components], dict[str, Any]]:
+        "The clusters of every kept sample, for a consensus: which rows, which parameters."
+        if not hasattr(self, "sample_chain_"):
+            raise ValueError("fit must be run again: an earlier version saved no sample_chain_")
+        sampler, samples, values = self._sampler(), [], []
+        for z in self.samples_["z"]:
+            K, n = int(z.max()) + 1, len(z)
+            rows = csr_array((np.ones(n), z, np.arange(n + 1)), (n, K))
+            samples.append(Components(rows, documents=rows))
+            values.append(sampler.fam.expected(sampler.prior, sampler.state(z).stats, K))
+        return samples, {"parameters": values}
 
     def _starts(self, sampler: Any) -> Any:
         "The sampler with the start that `init` asks for; one for each chain if that is opposite."

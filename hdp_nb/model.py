@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_moves', 'TopicModel',
-           'with_groups', 'BaseTopicModel']
+           'with_groups', 'BaseTopicModel', 'as_table']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
 import json
@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .chain import Chain, Sampler, run_chains
 from .checks import as_rng, check_int, check_number, check_table, check_vocab, plural
+from .consensus import LEAST_COSINE, Components, Consensus, find_consensus
 from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_rounds
 from .corpus import Corpus, as_corpus
 from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
@@ -204,6 +205,38 @@ class SampledModel(SavedModel):
         self.best_ = int(counted[: best + 1].sum()) - 1
         self.sample_chain_ = np.repeat(np.arange(len(chains)), counted)
 
+    def _components(self) -> tuple[list[Components], dict[str, Any]]:
+        "The components of every kept sample, and other arguments of `find_consensus`."
+        raise TypeError(f"{type(self).__name__} has no components to find a consensus on")
+
+    def consensus(self, least_cosine: float = LEAST_COSINE) -> Consensus:
+        """Say what all kept samples of all chains say together: components, and how sure.
+
+        The topics, states or clusters of the samples are matched, as notebook 61_consensus derives
+        it. With one chain what it cannot leave is in all of its samples, so that probabilities of
+        existence are about that chain only.
+
+        Parameters
+        ----------
+        least_cosine : float in (0, 1)
+            Components that are less alike are not the same.
+
+        Returns
+        -------
+        Consensus
+            Probability of existence, share with interval, words or parameters, document
+            proportions, similarity of the chains; prints as a table. Its numbers are not those of
+            `components_`, which shows one sample.
+
+        Raises
+        ------
+        ValueError
+            Fewer than two samples were kept.
+        """
+        check_is_fitted(self)
+        samples, others = self._components()
+        return find_consensus(samples, self.sample_chain_, least_cosine=least_cosine, **others)
+
     def draws(self) -> dict[str, np.ndarray]:
         """Return the traces after burn-in, cut to the length of the shortest chain.
 
@@ -330,8 +363,8 @@ class TopicModel(Protocol):
     def top_words(self, n: int = 10) -> list[list[str]]:
         "Return the most probable words of every topic."
 
-    def topics(self, n_words: int = 10) -> dict[str, list]:
-        "Return a table of the topics, as columns."
+    def topics(self, n_words: int = 10) -> Any:
+        "Return a table of the topics that exist: a data frame, or columns."
 
 # %% ../nbs/62_model.ipynb #38d620a2
 def with_groups(corpus: Corpus, groups: Any) -> Corpus:
@@ -570,8 +603,12 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
             "probability": np.take_along_axis(self.components_, ids, 1).ravel().tolist(),
         }
 
-    def topics(self, n_words: int = 10, vocab: Iterable[str] | None = None) -> dict[str, list]:
-        """Return a table of the topics, one row for each, as `pandas.DataFrame` takes it.
+    def topics(self, n_words: int = 10, vocab: Iterable[str] | None = None) -> Any:
+        """Return a table of the topics, one row for each.
+
+        Of a model with two kept samples or more these are the topics of the `consensus` of all of
+        them that exist with a probability above one half, and in the last row all else; otherwise
+        the rows of `components_`, the existence and intervals unknown.
 
         Parameters
         ----------
@@ -582,13 +619,39 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
 
         Returns
         -------
-        dict of lists
-            `topic`, its number, the row of `components_`; `share` of all tokens; `words`, the most
-            probable ones, separated by commas. Nested models add `cluster`, -1 for global topics.
+        pandas.DataFrame, or dict of lists where pandas is not installed
+            `topic`, the number in `consensus()`, else the row of `components_`, and -1 for all
+            else; `label`, its first three words; `existence`, the probability that it exists;
+            `share` of all tokens, which sum to 1, with 90% interval `share_low` to `share_high`;
+            `words`, the most probable ones, separated by commas; `documents`, the numbers of the
+            three with the most of it, where that is known.
         """
-        words = self.top_words(n_words, vocab)
-        return {
-            "topic": list(range(len(words))),
+        check_is_fitted(self)
+        if isinstance(self, SampledModel) and len(self.samples_) > 1:
+            found = self.consensus()
+            if vocab is not None:
+                self.top_words(1, vocab)  # which checks it
+                found = found._replace(vocabulary=list(vocab))
+            return as_table(found.topics(n_words))
+        words, n = self.top_words(n_words, vocab), len(self.components_)
+        columns: dict[str, list] = {
+            "topic": list(range(n)),
+            "label": [", ".join(row[:3]) for row in words],
+            "existence": [math.nan] * n,
             "share": self.topic_shares_.tolist(),
+            "share_low": [math.nan] * n,
+            "share_high": [math.nan] * n,
             "words": [", ".join(row) for row in words],
+            "documents": [[]] * n,
         }
+        if hasattr(self, "doc_topic_"):
+            most = np.argsort(-self.doc_topic_, axis=0, kind="stable")[:3]
+            columns["documents"] = most.T.tolist()
+        return as_table(columns)
+
+
+def as_table(columns: dict[str, list]) -> Any:
+    """Make columns a data frame where pandas is installed; elsewhere they stay what they are."""
+    if find_spec("pandas") is None:
+        return columns
+    return import_module("pandas").DataFrame(columns)

@@ -8,7 +8,7 @@ __all__ = ['HNHDP', 'NestedDP']
 # %% ../nbs/66_nested_models.ipynb #867106b8
 import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from inspect import signature
 from typing import Any
 
@@ -18,6 +18,7 @@ from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
+from .consensus import Components
 from .convergence import ConvergenceWarning, begin_apart
 from .corpus import Corpus
 from .dp import point_partition
@@ -31,6 +32,7 @@ from hdp_nb.model import (
     Seed,
     with_groups,
 )
+from .nested import GLOBAL, LOCAL
 from hdp_nb.nested_sampler import (
     NestedCounts,
     NestedPredictive,
@@ -210,23 +212,15 @@ class _Nested(BaseTopicModel, SampledModel):
             "probability of documents, log_predictive that of tokens"
         )
 
-    def topics(self, n_words: int = 10, vocab: Iterable[str] | None = None) -> dict[str, list]:
-        """Return a table of the topics, one row for each, as `pandas.DataFrame` takes it.
-
-        Parameters
-        ----------
-        n_words : int
-            How many words of each topic to name.
-        vocab : sequence of str, optional
-            Names of the columns of X, if the model does not know them.
-
-        Returns
-        -------
-        dict of lists
-            `topic`, its number, the row of `components_`; `share` of all tokens; `words`, the most
-            probable ones, separated by commas; `cluster`, -1 for global topics.
-        """
-        return {**super().topics(n_words, vocab), "cluster": self.topic_cluster_.tolist()}
+    def _components(self) -> tuple[list[Components], dict[str, Any]]:
+        "The topics of every kept sample, for a consensus."
+        samples = []
+        for counts in self.samples_:
+            on = np.array([counts.q != LOCAL, counts.q != GLOBAL], float)
+            is_local = (counts.cluster >= 0).astype(int)
+            prior = self.get_params()["eta"] * on
+            samples.append(Components(counts.n_vk, prior, is_local, counts.n_jk))
+        return samples, {"vocabulary": self.vocabulary_}
 
     def cluster_proba(self, X: "Corpus | ArrayLike") -> np.ndarray:
         """Return the probability of every cluster for every document.

@@ -38,6 +38,7 @@ from .nested_words import sweep_words
 from .priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
 from .recounts import POSITIVE, check_entries, check_kept_clusters, check_same
 from .special import log_rising
+from .topics import count_documents, documents_by_topic
 
 # %% ../nbs/35_nested_sampler.ipynb #bea0f39f
 @njit(nogil=True)
@@ -275,6 +276,9 @@ class NestedCounts(NamedTuple):
     side: np.ndarray  # (C, 2) local and global tokens of each cluster
     m_k: np.ndarray  # (C,) documents
     conc_cluster: np.ndarray
+    doc_data: np.ndarray = np.zeros(0, np.uint8)  # tokens of every document in every topic
+    doc_indices: np.ndarray = np.zeros(0, np.int32)
+    doc_indptr: np.ndarray = np.zeros(0, np.int64)
 
     def check(self) -> None:
         "Raise a ValueError unless all fits, see `hdp_nb.recounts.check_kept_clusters`."
@@ -286,6 +290,11 @@ class NestedCounts(NamedTuple):
         return csr_array(
             (self.data, self.indices, self.indptr), shape=(len(self.indptr) - 1, len(self.cluster))
         )
+
+    @property
+    def n_jk(self) -> csr_array | None:
+        "Tokens of each document in each topic, sparse, of shape (J, T); None if not kept."
+        return documents_by_topic(self, len(self.cluster))
 
 
 def nested_counts(corpus: Corpus, state: NestedState, n_topics: int) -> NestedCounts:
@@ -321,6 +330,7 @@ def nested_counts(corpus: Corpus, state: NestedState, n_topics: int) -> NestedCo
         side,
         np.bincount(c, minlength=len(clusters)),
         state.conc_cluster.copy(),
+        *count_documents(t, corpus),
     )
 
 # %% ../nbs/35_nested_sampler.ipynb #fffb286d

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import hdp_nb
-from .results import TINY_SHARE, describe_held_out, describe_sweeps, read_json, tail_of_topics
+from .listing import TINY_SHARE, tail_of_topics
+from .results import describe_held_out, describe_sweeps, read_json
 
 # %% ../nbs/75_report.ipynb #89cc6df7
 _CSS = """
@@ -62,6 +63,14 @@ def _table(head: list | None, rows: list) -> str:
     return "<table>\n" + "\n".join(lines) + "\n</table>"
 
 
+def _sureness(topic: dict) -> list[tuple[str, str]]:
+    "The interval of the share of a topic, and the probability that it exists, if they are known."
+    if "existence" not in topic:
+        return []
+    interval = f"{topic['share_low']:.1%} to {topic['share_high']:.1%}"
+    return [(interval, "number"), (f"{topic['existence']:.2f}", "number")]
+
+
 def _topic_table(topics: list[dict]) -> str:
     "The topics as a table, with a bar for the share of each."
     top = max(topic["share"] for topic in topics)
@@ -70,13 +79,15 @@ def _topic_table(topics: list[dict]) -> str:
             (f"{topic['topic']:d}", "number"),
             (f"{topic['share']:.1%}", "number"),
             (f"<span class='bar' style='width: {100 * topic['share'] / top:.1f}%'></span>", "bars"),
+            *_sureness(topic),
             html.escape(" ".join(topic["words"])),
         ]
         for topic in topics
         if topic["share"] >= TINY_SHARE
     ]
     tail = tail_of_topics(topics)
-    head = [("topic", "number"), ("share", "number"), ("", "bars"), "most probable words"]
+    sure = [("90%", "number"), ("exists", "number")] if "existence" in topics[0] else []
+    head = [("topic", "number"), ("share", "number"), ("", "bars"), *sure, "most probable words"]
     return _table(head, rows) + (f"<p class='soft'>{tail}</p>" if tail else "")
 
 # %% ../nbs/75_report.ipynb #95248fd6

@@ -9,9 +9,11 @@ __all__ = ['HDPHMM']
 import re
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
+from .consensus import Components
 from .convergence import begin_apart
 from .emissions import emitted_likelihood, hmm_emission
 from .hmm_groups import GroupedHMMSampler, in_group
@@ -266,6 +268,8 @@ class HDPHMM(SampledModel):
         starts = begin_apart(sampler, self.n_chains, self.max_states) if opposite else sampler
         chains, best = self._run(starts, in_order, checkpoint)
         self._kept(sampler, chains, best)
+        if original is not None:
+            self.samples_ = [kept._replace(z=kept.z[original]) for kept in self.samples_]
         z = chains[best].state.z
         z = z if original is None else z[original]
         self._show(emission, prior, self.samples_[self.best_], z)
@@ -360,6 +364,21 @@ class HDPHMM(SampledModel):
         emissions = mean_emissions(emission, prior, counts)
         self.emissions_ = {name: a[self.order_] for name, a in emissions.items()}
         self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
+
+    def _components(self):
+        "The states of every kept sample, for a consensus: which steps, which emissions."
+        emission, prior = self._fitted_emission()
+        if not all(len(counts.z) for counts in self.samples_):
+            raise ValueError("fit must be run again: an earlier version saved no states of steps")
+        samples = []
+        for counts in self.samples_:
+            steps = csr_array(
+                (np.ones(len(counts.z)), counts.z.astype(int), np.arange(len(counts.z) + 1)),
+                (len(counts.z), len(counts.n_k)),
+            )
+            samples.append(Components(steps, documents=steps))
+        values = [mean_emissions(emission, prior, counts) for counts in self.samples_]
+        return samples, {"parameters": values}
 
     def _parts(self, X, lengths, groups):
         """Cut new sequences up by group, since each group has a chain of its own.

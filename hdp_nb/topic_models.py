@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .chain import Chain, Sampler
 from .checks import as_rng, check_int
+from .consensus import Components
 from .convergence import MANY, begin_apart
 from .corpus import Corpus
 from .direct import DirectSampler, HybridSampler
@@ -137,6 +138,20 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
         A model in which documents differ in their weights gives a row for each.
         """
         return predictive_topics(counts)
+
+    def _components(self) -> tuple[list[Components], dict[str, Any]]:
+        "The topics of every kept sample, for a consensus."
+        samples = [
+            Components(
+                counts.n_vk,
+                np.full((1, self.n_features_in_), float(counts.eta)),
+                np.zeros(counts.beta.shape[-1] - 1, int),
+                counts.n_jk,
+                np.atleast_2d(counts.alpha * counts.beta),
+            )
+            for counts in self.samples_
+        ]
+        return samples, {"vocabulary": self.vocabulary_}
 
     def posterior_topics(self, X: Corpus | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield topics and their weights for new documents in every kept sample.

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .consensus import Components
 from .convergence import MANY
 from .corpus import Corpus
 from .hierarchy import find_nodes
@@ -78,6 +79,8 @@ class TreeHDP(GibbsTopicModel):
         given TopicCounts: its column); -1 for others.
     levels_ : list of str
         The group columns, outermost first.
+    doc_nodes_ : int array, shape (n_docs,)
+        The node that every document of the fit hangs under.
     topic_shares_ : float array, shape (n_topics_,)
         Share of all tokens in each topic.
     doc_topic_ : float array, shape (n_docs, n_topics_)
@@ -180,6 +183,7 @@ class TreeHDP(GibbsTopicModel):
             )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self._keep(corpus, sampler, chains, best)
+        self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
         self.node_weights_ = self.samples_[self.best_].beta[:, self.order_]
         self.concentrations_ = chains[best].state.conc.copy()
         self.given_ = np.append(rows, np.full(self.n_topics_ - len(rows), -1))[self.order_]
@@ -202,6 +206,13 @@ class TreeHDP(GibbsTopicModel):
             given,
             init,
         )
+
+    def _components(self) -> tuple[list[Components], dict[str, Any]]:
+        "The topics of every kept sample, for a consensus; earlier versions did not save the nodes."
+        samples, others = super()._components()
+        if not hasattr(self, "doc_nodes_"):
+            samples = [sample._replace(documents=None) for sample in samples]
+        return samples, {**others, "node": getattr(self, "doc_nodes_", None)}
 
     def _given(self, topics: Any) -> tuple[TopicCounts | None, np.ndarray]:
         "Given topics as TopicCounts, and the row of each in the `components_` of their model."

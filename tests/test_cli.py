@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import hdp_nb
-from hdp_nb import cli, results
+from hdp_nb import cli, listing, results
 from hdp_nb.corpus import Corpus
 from hdp_nb.evaluate import Unigram, document_completion
 from hdp_nb.franchise import FranchiseSampler
@@ -99,8 +99,9 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     summary, topics = (
         json.loads(Path("run", name).read_text()) for name in ("summary.json", "topics.json")
     )
+    shown = model.consensus()
     assert (
-        summary["topics"] == len(topics) == model.n_topics_
+        summary["topics"] == len(topics) == shown.n_topics_
         and summary["documents"] == 48
         and not summary["interrupted"]
     )
@@ -110,12 +111,13 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     assert summary["held_out"]["perplexity"] == pytest.approx(own, rel=1e-12)
     assert summary["held_out"]["unigram_perplexity"] == pytest.approx(base, rel=1e-12)
     assert numbers(out) == pytest.approx([own, base], abs=0.051) and own < base
-    assert f"\n{model.n_topics_} topics after 12 sweeps over 48 documents" in out
-    for words, topic in zip(model.top_words(10), topics):
+    assert f"\n{shown.n_topics_} topics after 12 sweeps over 48 documents" in out
+    assert [topic["existence"] for topic in topics] == shown.existence[: len(topics)].tolist()
+    for words, topic in zip(shown.top_words(10), topics):
         assert topic["words"] == words
         assert (f"{topic['share']:.1%}  {' '.join(words)}\n" in out) == (topic["share"] >= 0.001)
         assert topic["probabilities"] == pytest.approx(
-            [saved.components_[topic["topic"]][int(w[1:-3])] for w in words]
+            [shown.components_[topic["topic"]][int(w[1:-3])] for w in words]
         )
 
     rows = list(csv.DictReader(open("run/trace.csv")))
@@ -269,12 +271,13 @@ def test_levels_make_a_tree(run):
     assert f"token: {own:.4f}\n" in run("score", "run", "test.npz")[1]
     assert run("topics", "run")[0] == 0
 
+    shown = model.consensus()
     head, *rows = csv.reader(open("run/nodes.csv"))
-    assert head == ["age", "page", "concentration", *map(str, range(model.n_topics_))] and len(
+    assert head == ["age", "page", "concentration", *map(str, range(shown.n_topics_))] and len(
         rows
     ) == len(model.nodes_)
     for row, path, concentration, weights in zip(
-        rows, model.nodes_, model.concentrations_, model.node_weights_
+        rows, model.nodes_, model.concentrations_, shown.node_weights[:, : shown.n_topics_]
     ):
         assert [label for label in row[:2] if label] == [str(label) for label in path]
         np.testing.assert_array_equal(np.array(row[2:], float), [concentration, *weights])
@@ -286,7 +289,7 @@ def test_levels_make_a_tree(run):
         and run("report", "run")[0] == 0
         and Path("run/report.html").read_text() == made
     )
-    early, root = model.node_weights_[model.node("early")], model.node_weights_[0]
+    early, root = shown.node_weights[model.node("early")], shown.node_weights[0]
     assert (
         f"early{model.concentrations_[1]:.3g}"
         + " ".join(model.top_words(3)[np.argmax(early - root)])
@@ -694,7 +697,7 @@ def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
 
 def test_topics(run):
     run(*FIT, "--quiet")
-    model = HDP.load("run/model.npz")
+    model = HDP.load("run/model.npz").consensus()
     code, out, err = run("topics", "run", "--n-words", 3)
     assert (code, err) == (0, "")
     assert (
@@ -712,13 +715,13 @@ def test_tiny_topics_share_a_line(capsys):
         {"topic": k, "share": share, "words": [f"w{k}"]}
         for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])
     ]
-    results.print_topics(topics)
+    listing.print_topics(topics)
     assert capsys.readouterr().out.splitlines() == [
         "   0  99.8%  w0",
         "   1   0.1%  w1",
         "  and 2 with less than 0.1% of the tokens each, 0.1% together",
     ]
-    results.print_topics(topics[:3])
+    listing.print_topics(topics[:3])
     assert capsys.readouterr().out.splitlines()[2:] == ["  and 1 with 0.06% of the tokens"]
 
 
@@ -958,7 +961,7 @@ def test_files_of_other_formats(run):
 def test_typical_documents(run):
     assert run(*FIT, "--quiet", "--group", "age")[0] == 0
     model, (train, _), found = (
-        HDP.load("run/model.npz"),
+        HDP.load("run/model.npz").consensus(),
         small_corpus().split_docs(0.2, 0),
         json.loads(Path("run/documents.json").read_text()),
     )

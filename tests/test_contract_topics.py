@@ -139,20 +139,51 @@ def test_results(fit, name):
         and [len(words) for words in model.top_words(99)] == [16] * K
     )
     assert top[0][0] == WORDS[model.components_[0].argmax()]
-    table = model.topics(4)
+    table = columns(model.topics(4))
+    assert [*table] == [
+        *("topic", "label", "existence", "share", "share_low", "share_high", "words", "documents")
+    ] and all(len(column) == len(table["topic"]) for column in table.values())
+    assert np.isclose(sum(table["share"]), 1)
+    shown, where = (model.consensus(), [-1]) if name in SAMPLED else (model, [])
+    top = shown.top_words(4)
     assert (
-        table["topic"] == [*range(K)]
-        and table["share"] == model.topic_shares_.tolist()
-        and table["words"] == [", ".join(words) for words in top]
+        table["topic"] == [*range(shown.n_topics_), *where]
+        and table["share"][: len(top)] == shown.topic_shares_.tolist()
+        and table["words"][: len(top)] == [", ".join(words) for words in top]
     )
-    assert [*table] == ["topic", "share", "words"] + ["cluster"] * (name in NESTED) and all(
-        len(column) == K for column in table.values()
-    )
-    assert (
-        model.topics(2, vocab=[word.upper() for word in WORDS])["words"][0]
-        == ", ".join(top[0][:2]).upper()
-    )
+    upper = columns(model.topics(2, vocab=[word.upper() for word in WORDS]))
+    assert upper["words"][: len(top)] == [", ".join(words[:2]).upper() for words in top]
+    with pytest.raises(ValueError, match="vocab must name the 16 columns"):
+        model.topics(2, vocab=["a"])
     assert hasattr(model, "samples_") == (name in SAMPLED)
+
+
+def columns(table):
+    "Columns of a table, be it a data frame or a dict."
+    return {name: list(table[name]) for name in table}
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_consensus(fit, name):
+    "Topics, shares and proportions that agree with the samples that they are from."
+    model = fit(name).model
+    found, S = model.consensus(), len(model.samples_)
+    assert 0 < found.n_topics_ <= max(counts.n_vk.shape[1] for counts in model.samples_)
+    assert found.similarity.shape == (2, 2) and len(found.labels) == S
+    for counts, label, shares in zip(model.samples_, found.labels, found.share_draws):
+        n_k = counts.n_vk.sum(axis=0)
+        assert len(label) == len(n_k) and np.array_equal(counts.n_jk.sum(axis=0), n_k)
+        assert np.allclose(shares[label[label >= 0]], n_k[label >= 0] / TRAIN.n_tokens)
+    assert np.allclose(found.share_draws.sum(axis=1).mean() + found.rest, 1)
+    assert rows_sum_to_one(found.words) and rows_sum_to_one(found.documents)
+    assert rows_sum_to_one(found.doc_topic_) and len(found.doc_topic_) == TRAIN.n_docs
+    assert found.doc_topic_.shape[1] == found.n_topics_ + 1
+    low, high = found.document_interval()
+    assert (low <= high + 1e-12).all()
+    one = clone(model).set_params(n_iter=2, burn_in=1, n_chains=1).fit(TRAIN)
+    with pytest.raises(ValueError, match="samples must be at least 2 for a consensus, got 1"):
+        one.consensus()
+    assert np.isnan(one.topics()["existence"][0])
 
 
 @pytest.mark.parametrize("name", SAMPLED)
@@ -306,7 +337,7 @@ def test_copies(fit, tmp_path, name):
         assert type(other) is type(model) and isinstance(other, TopicModel)
         assert (
             np.array_equal(other.components_, model.components_)
-            and other.topics() == model.topics()
+            and str(columns(other.topics())) == str(columns(model.topics()))
             and other.score(TEST) == model.score(TEST)
         )
         assert np.array_equal(other.transform(TEST), model.transform(TEST))
@@ -336,7 +367,7 @@ def test_vocabulary(fit, name):
     assert (
         plain.vocabulary_ is None
         and {*sum(plain.top_words(3), [])} <= set(map(str, range(16)))
-        and plain.topics()["words"]
+        and len(plain.topics()["words"])
     )
 
 
