@@ -294,9 +294,8 @@ def judge(traces: Mapping[str, Any], same: Mapping[str, float] | None = None) ->
         also `log_likelihood`. Beside numbers of topics or states above a share, or of clusters,
         that of all topics or states is not judged.
     """
-    table, fit = Convergence(), ("log_likelihood",)
-    if "log_mixture" in traces or "heldout" in traces:
-        fit = ()
+    table = Convergence()
+    fit = () if "log_mixture" in traces or "heldout" in traces else ("log_likelihood",)
     unjudged = "n_clusters" in traces or any("s_above_" in name for name in traces)
     told = ("n_topics", "n_states") if unjudged else ()
     for name in (*JUDGED, *fit):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['SAMPLE', 'SAMPLE_SWEEPS', 'count_tokens', 'sweep_shard', 'score_shard', 'score_words',
            'Phases', 'draw_by_word', 'begin_at_random', 'begin_with_counts', 'ShardState',
-           'ShardSampler', 'fit', 'sample_documents', 'begin_with_sample', 'topics_of']
+           'ShardSampler', 'fit', 'begin_with_sample', 'topics_of']
 
 # %% ../nbs/81_distributed.ipynb #db40d30a
 import warnings
@@ -577,31 +577,6 @@ def _fit_online(model, corpus, run, client, options):
     return model._end(chain.rng, drop_empty(chain.state.base), chain.trace)
 
 
-def sample_documents(corpus: ShardedCorpus, rng: np.random.Generator, n_tokens: int) -> Corpus:
-    """Draw documents from all shards.
-
-    Parameters
-    ----------
-    corpus : ShardedCorpus
-    rng : numpy.random.Generator
-    n_tokens : int
-        As many as the documents should have together, on average.
-
-    Returns
-    -------
-    Corpus
-        Every document has the same chance; all of them where there are no more tokens.
-    """
-    share = min(n_tokens / max(corpus.n_tokens, 1), 1.0)
-    parts = [shard[np.flatnonzero(rng.random(shard.n_docs) < share)] for shard in corpus]
-    lengths = np.concatenate([part.doc_lengths for part in parts])
-    return Corpus(
-        np.concatenate([part.x for part in parts]),
-        np.append(0, np.cumsum(lengths)),
-        n_words=corpus.n_words,
-    )
-
-
 def begin_with_sample(
     model: HDP, corpus: ShardedCorpus, run: Path, rng: np.random.Generator
 ) -> TopicCounts:
@@ -622,7 +597,7 @@ def begin_with_sample(
     """
     path = run / "sample.npz"
     if not path.exists():
-        drawn = sample_documents(corpus, rng, SAMPLE)
+        drawn = corpus.sample(rng, SAMPLE)
         small = clone(model).set_params(
             n_chains=2,
             n_iter=SAMPLE_SWEEPS,

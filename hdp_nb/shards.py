@@ -267,6 +267,26 @@ class ShardedCorpus:
         part.vocab, part.n_words = self.vocab, self.n_words
         return part
 
+    def sample(self, rng: np.random.Generator, n_tokens: int) -> Corpus:
+        """Draw documents from all shards.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        n_tokens : int
+            As many as the documents should have together, on average.
+
+        Returns
+        -------
+        Corpus
+            Every document has the same chance; all of them where there are no more tokens.
+        """
+        share = min(n_tokens / max(self.n_tokens, 1), 1.0)
+        parts = [shard[np.flatnonzero(rng.random(shard.n_docs) < share)] for shard in self]
+        ends = np.cumsum(np.concatenate([part.doc_lengths for part in parts]))
+        x = np.concatenate([part.x for part in parts])
+        return Corpus(x, np.append(0, ends), vocab=self.vocab, n_words=self.n_words)
+
     @cached_property
     def plan(self) -> Plan:
         "The `hdp_nb.parallel.Plan` of the whole corpus, without its tokens."

@@ -5,17 +5,19 @@
 # %% auto #0
 __all__ = ['FEWEST', 'LEAST_STEPS', 'PANEL', 'QUIET', 'SETTLED', 'LEAST_LOOKS', 'MOST_PASSES',
            'LOOKS', 'put_together', 'glance', 'FitPlan', 'plan_fit', 'minibatches', 'drop_empty',
-           'Watch', 'Rows']
+           'Watch', 'learn_in_passes', 'Rows']
 
 # %% ../nbs/54_streams.ipynb #54aa0002
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .corpus import Corpus
 from .e_step import Docs, EStepRules, e_step, make_batch, take, topic_factors
-from .online import OnlineOptions, OnlineState, predict_tokens, update
+from .online import OnlineOptions, OnlineState, predict_tokens, settling, update
+from .variational import VariationalState
 
 # %% ../nbs/54_streams.ipynb #54aa0008
 FEWEST = 100  # documents of a step at least: fewer cannot judge a move
@@ -144,7 +146,7 @@ LOOKS = ("steps", "heldout", "n_topics", "topics_above_1%", "share_1", "share_2"
 
 
 class Watch:
-    """What documents that nothing learns from say of a stream.
+    """Notes on a stream, made by documents that it does not learn from.
 
     Parameters
     ----------
@@ -182,7 +184,7 @@ class Watch:
         "Note what a state predicts after so many steps."
         tokens = np.sort((state.lam - state.eta).sum(axis=0))[::-1]
         shares = np.append(tokens / tokens.sum(), np.zeros(3))
-        p = predict_tokens(*self.parts, state, n_jobs=n_jobs)
+        p = predict_tokens(*self.parts, VariationalState(*state[:5]), n_jobs=n_jobs)
         above = float((shares > 0.01).sum())
         score = float(np.log(p).mean())
         self.rows.append((float(steps), score, float(len(tokens)), above, *shares[:3].tolist()))
@@ -199,6 +201,62 @@ class Watch:
         if len(steps) < LEAST_LOOKS or steps[-1] < self.n_parts:
             return np.inf
         return float(score[-1] - score[np.searchsorted(steps, steps[-1] / 2, "right") - 1])
+
+# %% ../nbs/54_streams.ipynb #f9631933
+def learn_in_passes(
+    rng: np.random.Generator,
+    state: OnlineState,
+    plan: FitPlan,
+    options: OnlineOptions,
+    n_passes: int | None,
+    learn: Callable[[OnlineState, np.ndarray, OnlineOptions, bool], OnlineState],
+    watch: Watch | None = None,
+    bar: Any = None,
+) -> tuple[OnlineState, bool]:
+    """Learn from all documents, pass after pass, and in the end from those that judge.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Draws the order of every pass.
+    state : OnlineState
+    plan : FitPlan
+    options : OnlineOptions
+    n_passes : int or None
+        None: until `watch` has settled, and a third as long again without new topics.
+    learn : callable
+        Makes a step: gets the state, the minibatch's documents, the options, and whether documents
+        that nothing learns from are to judge; returns the new state.
+    watch : Watch, optional
+    bar : tqdm, optional
+        Its total is the number of steps, as far as it is known.
+
+    Returns
+    -------
+    state : OnlineState
+    interrupted : bool
+        Whether a KeyboardInterrupt ended it before its time.
+    """
+    most = (MOST_PASSES if n_passes is None else n_passes) * plan.n_parts
+    end = math.inf if n_passes is None else most
+    i, quiet, parts, judged = 0, 0, minibatches(rng, plan), len(plan.judges) > 0
+    try:
+        while i < end or options.split_merge and quiet < QUIET and i < end + LEAST_STEPS:
+            now = settling(options) if i >= 0.75 * end else options
+            size = len(state.beta)
+            state, i = learn(state, next(parts), now, judged), i + 1
+            quiet = quiet + 1 if len(state.beta) == size else 0
+            if watch is not None and i % watch.every == 0:
+                watch.look(i, state, options.n_jobs)
+                if end == math.inf and (watch.settled or i >= 0.75 * most):
+                    end = -(-4 * i // 3)
+                    if bar is not None:
+                        bar.total = end
+        if judged:
+            state = learn(state, plan.judges, options._replace(split_merge=False), False)
+    except KeyboardInterrupt:
+        return state, True
+    return state, False
 
 # %% ../nbs/54_streams.ipynb #54aa0016
 class Rows:

@@ -25,28 +25,19 @@ from .corpus import Corpus
 from .e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
 from .files import rng_from_dict, rng_to_dict
 from .model import BaseTopicModel, PriorLike, Seed
-from hdp_nb.online import (
-    OnlineOptions,
-    OnlineState,
-    first_online_state,
-    infer,
-    predict_tokens,
-    settling,
-)
+from .online import OnlineOptions, OnlineState, first_online_state, infer, predict_tokens
 from .online_moves import ONLINE_MOVES, online_step
 from .priors import LOG_NORMAL, as_prior
 from .recounts import check_entries, check_stream, naming
 from hdp_nb.streams import (
     FEWEST,
-    LEAST_STEPS,
     MOST_PASSES,
-    QUIET,
     FitPlan,
     Rows,
     Watch,
     drop_empty,
     glance,
-    minibatches,
+    learn_in_passes,
     plan_fit,
     put_together,
 )
@@ -431,6 +422,10 @@ class OnlineHDP(_VariationalTopics):
         Their number.
     """
 
+    looks_: dict[str, np.ndarray]
+    convergence_: Convergence
+    converged_: bool | None
+
     def __init__(
         self,
         n_topics: int = 10,
@@ -541,38 +536,25 @@ class OnlineHDP(_VariationalTopics):
         watch: Watch | None,
         callback: Callable[[int, OnlineState], object] | None,
     ) -> OnlineState:
-        "Learn in passes from all documents, and from those that judge in the end; fills the trace."
-        options, n_docs, end = self._options(), len(docs.lengths), math.inf
-        judges = take(docs, plan.judges) if len(plan.judges) else None
-        i, quiet, parts, most = 0, 0, minibatches(rng, plan), MOST_PASSES * plan.n_parts
-        if not isinstance(self.n_passes, str):
-            end = most = self.n_passes * plan.n_parts
+        "Learn in passes from all documents; fills the trace."
+        panel, n_docs = take(docs, plan.judges), len(docs.lengths)
+        n_passes = None if isinstance(self.n_passes, str) else self.n_passes
 
         def learn(
-            state: OnlineState, rows: np.ndarray, now: OnlineOptions, judges: Docs | None
+            state: OnlineState, rows: np.ndarray, now: OnlineOptions, judged: bool
         ) -> OnlineState:
+            judges = panel if judged else None
             state = self._learn(rng, state, trace, take(docs, rows), n_docs, now, judges)
             if callback is not None and trace.n:
                 callback(trace.n - 1, state)
             bar.update()
             return state
 
-        with tqdm(total=most, unit="minibatch", disable=not self.verbose) as bar:
-            try:
-                while i < end or options.split_merge and quiet < QUIET and i < end + LEAST_STEPS:
-                    now = settling(options) if i >= 0.75 * end else options
-                    size = len(state.beta)
-                    state, i = learn(state, next(parts), now, judges), i + 1
-                    quiet = quiet + 1 if len(state.beta) == size else 0
-                    if watch is not None and i % watch.every == 0:
-                        watch.look(i, state, self.n_jobs)
-                        if end == math.inf and (watch.settled or i >= 0.75 * most):
-                            end = -(-4 * i // 3)
-                            bar.total = end
-                if judges is not None:
-                    state = learn(state, plan.judges, options._replace(split_merge=False), None)
-            except KeyboardInterrupt:
-                self.interrupted_ = True
+        total = None if n_passes is None else n_passes * plan.n_parts
+        with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
+            state, self.interrupted_ = learn_in_passes(
+                rng, state, plan, self._options(), n_passes, learn, watch, bar
+            )
         return state
 
     def _judge(self, watches: list[Watch]) -> None:
