@@ -1,22 +1,23 @@
 """Categories nobody wrote down: the nested models, a mixture and the HDP on chapters of the Bible,
 and on documents drawn from the hNHDP (the experiments of Ma, Sato & Nakagawa 2014).
 
-    python benchmarks/categories.py [--splits 5] [--sweeps 300] [--parts bible starts drawn whole]
+    python benchmarks/categories.py [--splits 5] [--sweeps 150] [--shares 0.6]
+                                    [--parts bible starts drawn whole]
 
 bible: five splits; a fifth of the chapters is held out, of which a hundred are scored; models learn
-from a fifth and from three fifths of the others. Of each model: the perplexity of whole test
+from a share of the others (--shares; three fifths). Of each model: the perplexity of whole test
 documents and of their completion (every fifth token); clusters in use, and their agreement with the
 ten divisions, beside k-means on tf-idf, told that they are ten, and the largest topic of a document
 under the HDP. Of the HDP whole documents are scored from left to right, by draws of the proportions
 from their prior, and with the proportions that all documents have on average. Of the hNHDP: topics
-in use, what a local word costs, and where it predicts better than without word selection; with at
-most 10 and 60 topics a measure instead of 30.
+in use, what a local word costs, and where it predicts better than without word selection; with
+--truncations, at most so many topics a measure instead of 30.
 
-starts: three fifths of the first split, from five clusters, the square root of the number of
-documents, and a hundred; three chains each. drawn: documents from the hNHDP itself with twelve
-clusters, five corpora, and what the truth scores. whole: all chapters, one chain, for figures.
+starts: the same share of the first split, from five clusters, the square root of the number of
+documents, and a hundred; three chains each (--starting: of which models). drawn: documents from the
+hNHDP itself with twelve clusters, five corpora. whole: all chapters, one chain, for figures.
 
-Chains have 300 sweeps, of which the second half is kept at every tenth (paper: 1000 and 500), one
+Chains have 150 sweeps, of which the second half is kept at every tenth (paper: 1000 and 500), one
 chain a model and split, from the package's own start. Runs that are in results/categories.json
 already are not made again.
 """
@@ -26,7 +27,6 @@ import time
 
 from common import machine, save, saved, table
 
-SHARES = (0.2, 0.6)
 DIVISION = "division"
 
 
@@ -158,7 +158,7 @@ def cut(seed):
     return train, test, np.random.default_rng(200 + seed).permutation(train.n_docs)
 
 
-def bible(seed, share, n_iter):
+def bible(seed, share, truncations, n_iter):
     "All models on one part of one split."
     import numpy as np
     from sklearn.cluster import KMeans
@@ -176,9 +176,8 @@ def bible(seed, share, n_iter):
     made["hNHDP, known"] = lambda random_state: HNHDP(
         categories=DIVISION, n_iter=n_iter, n_chains=1, n_jobs=1, random_state=random_state
     )
-    if share == SHARES[0]:
-        for L in (10, 60):
-            made[f"hNHDP, L = {L}"] = makers(n_iter, n_topics=L)["hNHDP"]
+    for L in truncations:
+        made[f"hNHDP, L = {L}"] = makers(n_iter, n_topics=L)["hNHDP"]
     for name, make in made.items():
         began = time.process_time()
         fits[name] = make(random_state=seed).fit(part)
@@ -191,14 +190,14 @@ def bible(seed, share, n_iter):
     return found
 
 
-def start(k, seed, n_iter):
+def start(k, seed, share, names, n_iter):
     "Clusters and scores of a chain that begins with so many clusters."
     import numpy as np
 
     train, test, order = cut(0)
-    part = train[np.sort(order[: int(SHARES[-1] * train.n_docs)])]
+    part = train[np.sort(order[: int(share * train.n_docs)])]
     found = {}
-    for name in ("NDP", "mixture", "hNHDP"):
+    for name in names:
         make = makers(n_iter, init=None if k == "sqrt" else int(k))[name]
         model = make(random_state=seed).fit(part)
         found[name] = scores(name, model, part, test, part.groups[DIVISION])
@@ -269,7 +268,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parts = ["bible", "starts", "drawn", "whole"]
     parser.add_argument("--splits", type=int, default=5)
-    parser.add_argument("--sweeps", type=int, default=300)
+    parser.add_argument("--sweeps", type=int, default=150)
+    parser.add_argument("--shares", nargs="+", type=float, default=[0.6])
+    parser.add_argument("--truncations", nargs="*", type=int, default=[10])
+    parser.add_argument("--starting", nargs="+", default=["mixture", "hNHDP"])
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     options = parser.parse_args()
     found = saved("categories") or {}
@@ -286,15 +288,16 @@ def main():
             note("drawn", str(seed), drawn, seed)
     if "bible" in options.parts:
         for seed in range(options.splits):
-            for share in SHARES:
-                note("bible", f"{share}, split {seed}", bible, seed, share)
+            for share in options.shares:
+                note("bible", f"{share}, split {seed}", bible, seed, share, options.truncations)
     if "starts" in options.parts:
+        chosen = options.shares[-1], options.starting
         for k in ("5", "sqrt", "100"):
             for seed in range(3):
-                note("starts", f"from {k}, seed {seed}", start, k, seed)
+                note("starts", f"from {k}, seed {seed}", start, k, seed, *chosen)
     if "whole" in options.parts:
         note("whole", "hNHDP", all_chapters)
-    for share in SHARES:
+    for share in options.shares:
         rows = [r for key, r in found.get("bible", {}).items() if key.startswith(f"{share},")]
         if rows:
             names = [n for n, r in rows[0].items() if isinstance(r, dict) and "whole" in r]

@@ -3,7 +3,7 @@ tables and of topics add to it (section 6.1 of Teh et al. 2006).
 
     python benchmarks/lda_vs_hdp.py CORPUS [--topics 10 20 40 60 80 120] [--learned 60 120]
                                     [--folds 5] [--sweeps 250] [--eta 0.1 0.25 1 learned]
-                                    [--every 1] [--skip "hybrid, topic moves"] [--both 2]
+                                    [--every 1] [--hdp "direct, from 10" "hybrid, from 150"]
 
 CORPUS: 'sotu', 'kjv', or the path of a file that `load_corpus` reads, of which every n-th document
 is taken with --every n. Its documents are dealt into ten piles; the first --folds of these are held
@@ -13,8 +13,7 @@ every tenth; the token kernel is that of direct assignment throughout.
 
 LDA with uniform weights at several numbers of topics, and with learned weights; the HDP from 10 and
 from 150 topics by direct assignment alone, with ten proposals of split-merge before each sweep,
-with the moves of topics, with moves of whole tables (the hybrid), and with both; from 10 topics on
-the first --both folds only.
+with the moves of topics, with moves of whole tables (the hybrid), and with both (--hdp: these).
 
 Scores, log probabilities per word: `document_completion` (four fifths of a document's words are
 seen) of the pile, and equation 54 of at most 200 documents of it (`left_to_right`, five particles),
@@ -48,9 +47,12 @@ def models(options):
     for K in options.learned:
         made[f"LDA {K}, learned"] = (LDA, dict(n_topics=K, weights="learned"))
     for arm, how in ARMS.items():
-        if arm not in options.skip:
-            made |= {f"{arm}, from {k}": (HDP, dict(init=k, **how)) for k in STARTS}
-    return made
+        made |= {f"{arm}, from {k}": (HDP, dict(init=k, **how)) for k in STARTS}
+    return {
+        arm: how
+        for arm, how in made.items()
+        if not options.hdp or arm in options.hdp or arm.startswith("LDA")
+    }
 
 
 def score(model, test):
@@ -117,8 +119,7 @@ def main():
     parser.add_argument("--sweeps", type=int, default=250)
     parser.add_argument("--eta", nargs="*", default=["0.1", "0.25", "1", "learned"])
     parser.add_argument("--every", type=int, default=1)
-    parser.add_argument("--both", type=int, default=2, help="folds with both starts")
-    parser.add_argument("--skip", nargs="*", default=[], choices=ARMS)
+    parser.add_argument("--hdp", nargs="*", help="only these of the HDP")
     options = parser.parse_args()
     import numpy as np
 
@@ -135,18 +136,12 @@ def main():
     }
     pile = np.random.default_rng(0).permutation(corpus.n_docs) % 10
     made = models(options)
-    many = f"from {STARTS[-1]}"
-    todo = [
-        (fold, arm, *made[arm], "0.5")
-        for fold in range(options.folds)
-        for arm in made
-        if fold < options.both or arm.startswith("LDA") or arm.endswith(many)
-    ]
+    todo = [(fold, arm, *made[arm], "0.5") for fold in range(options.folds) for arm in made]
     todo += [
-        (0, f"direct, topic moves, from {k}", made[f"direct, topic moves, from {k}"][0], how, eta)
+        (0, arm, *made[arm], eta)
         for eta in options.eta
-        for k in STARTS
-        for how in [made[f"direct, topic moves, from {k}"][1]]
+        for arm in made
+        if arm.startswith("direct, topic moves")
     ]
     for fold, arm, kind, how, eta in todo:
         key = f"{arm}, eta {eta}, fold {fold}"

@@ -10,7 +10,7 @@ One line for each number in digits in a markdown cell: the cell, the number, and
     bare              neither
 
 Not counted are names of things: headings, code, targets of links, display formulas, indices and
-exponents, ``figure 6``, ``sections 4 and 5``, ``(54)``, years in parentheses, words with digits.
+exponents, ``figure 6``, ``sections 4 and 5``, ``(54)``, years, words with digits.
 That an assert mentions a number does not prove that it is about the same thing: the list says where
 to look.  Numbers in words are not looked for.
 """
@@ -32,7 +32,7 @@ THINGS = re.compile(
             r"[_^](?:\{[^{}]*\}|\w)",  # indices and exponents
             r"\b(?i:figures?|tables?|sections?|equations?|notebooks?|algorithms?)"
             r" \d+(?:\.\d+)?[a-z]?(?:(?:,| and| to) \d+(?:\.\d+)?[a-z]?)*",
-            r"\((?:19|20)\d\d\)",  # years
+            r"\((?:19|20)\d\d\)|\b19[5-9]\d\b",  # years
             r"\([A-Z]?\d+[a-z]?'*\)",  # numbers of equations
             r"\b[A-Za-z]+-?\d\w*",  # words with digits
         ]
