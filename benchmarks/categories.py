@@ -1,11 +1,11 @@
 """Categories nobody wrote down: the nested models, a mixture and the HDP on chapters of the Bible,
 and on documents drawn from the hNHDP (the experiments of Ma, Sato & Nakagawa 2014).
 
-    python benchmarks/categories.py [--splits 5] [--sweeps 150] [--shares 0.6]
+    python benchmarks/categories.py [--splits 5] [--sweeps 150] [--shares 0.4]
                                     [--parts bible starts drawn whole]
 
 bible: five splits; a fifth of the chapters is held out, of which a hundred are scored; models learn
-from a share of the others (--shares; three fifths). Of each model: the perplexity of whole test
+from a share of the others (--shares; two fifths). Of each model: the perplexity of whole test
 documents and of their completion (every fifth token); clusters in use, and their agreement with the
 ten divisions, beside k-means on tf-idf, told that they are ten, and the largest topic of a document
 under the HDP. Of the HDP whole documents are scored from left to right, by draws of the proportions
@@ -269,8 +269,8 @@ def main():
     parts = ["bible", "starts", "drawn", "whole"]
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sweeps", type=int, default=150)
-    parser.add_argument("--shares", nargs="+", type=float, default=[0.6])
-    parser.add_argument("--truncations", nargs="*", type=int, default=[10])
+    parser.add_argument("--shares", nargs="+", type=float, default=[0.4])
+    parser.add_argument("--truncations", nargs="*", type=int, default=[])
     parser.add_argument("--starting", nargs="+", default=["mixture", "hNHDP"])
     parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
     options = parser.parse_args()

@@ -2,6 +2,7 @@
 in the franchise with uniform anchors, to the paper's length, beside what else there is.
 
     python benchmarks/five_topics.py [--seeds 20] [--sweeps 1000] [--samplers crf direct]
+                                     [--arms "no moves" uniform informed "topic moves"]
 
 100 documents of 50 words from five topics over twelve words, two of them much alike
 (`make_five_topics`); eta 0.5, Gamma(0.1, 1) priors, sequential prediction as the start, one
@@ -61,10 +62,11 @@ def main():
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--sweeps", type=int, default=1000)
     parser.add_argument("--samplers", nargs="+", default=["crf", "direct"])
+    parser.add_argument("--arms", nargs="+", default=ARMS, choices=ARMS)
     options = parser.parse_args()
     found, rows = saved("five_topics") or {"runs": {}}, []
     found |= {"seeds": options.seeds, "sweeps": options.sweeps}
-    for sampler, arm in itertools.product(options.samplers, ARMS):
+    for sampler, arm in itertools.product(options.samplers, options.arms):
         runs = []
         for seed in range(options.seeds):
             key = f"{sampler}, {arm}, seed {seed}"

@@ -2,7 +2,8 @@
 plain arms (Bryant & Sudderth 2012, figure 2).
 
     python benchmarks/online_text.py [--corpus kjv] [--splits 5] [--eta 0.5 0.1 learned]
-                                     [--passes 48] [--stream 3]
+                                     [--models "moves, from 10" "plain, 200" sampler]
+                                     [--passes 48] [--stream 3] [--arms "moves, from 2"]
 
 text: 200 documents of each of five splits are kept for scoring, by completion (four fifths of their
 words are seen) with the E-step's weights for all models. Online inference in minibatches of 500,
@@ -152,7 +153,9 @@ def main():
     parser.add_argument("--corpus", default="kjv")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--eta", nargs="+", default=["0.5", "0.1", "learned"])
+    parser.add_argument("--models", nargs="+", default=list(ARMS), choices=ARMS)
     parser.add_argument("--passes", type=int, default=48)
+    parser.add_argument("--arms", nargs="+", default=list(STREAM), choices=STREAM)
     parser.add_argument("--stream", type=int, default=3, help="seeds of the stream")
     options = parser.parse_args()
     corpus, name = load(options.corpus)[0], f"online_{short(options.corpus)}"
@@ -167,10 +170,10 @@ def main():
             print(key, found[kind][key], flush=True)
         return found[kind][key]
 
-    for seed, (arm, how) in itertools.product(range(options.stream), STREAM.items()):
-        note("stream", f"{arm}, seed {seed}", stream, *how, seed)
+    for seed, arm in itertools.product(range(options.stream), options.arms):
+        note("stream", f"{arm}, seed {seed}", stream, *STREAM[arm], seed)
     rows = []
-    for eta, arm in itertools.product(options.eta, ARMS):
+    for eta, arm in itertools.product(options.eta, options.models):
         runs = [
             note("runs", f"{arm}, eta {eta}, split {i}", run, corpus, arm, eta, i, options.passes)
             for i in range(options.splits)
