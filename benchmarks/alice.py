@@ -51,13 +51,19 @@ def take(corpus, js):
     return np.concatenate([corpus[j] for j in js]), corpus.doc_lengths[js]
 
 
+def pieces(sentences):
+    "Every sentence by itself."
+    import numpy as np
+
+    return np.split(sentences[0], np.cumsum(sentences[1])[:-1])
+
+
 def part(sentences, chosen):
     "Some of the sentences."
     import numpy as np
 
-    x, n = sentences
-    pieces = np.split(x, np.cumsum(n)[:-1])
-    return np.concatenate([pieces[i] for i in chosen]), n[chosen]
+    every = pieces(sentences)
+    return np.concatenate([every[i] for i in chosen]), sentences[1][chosen]
 
 
 def perplexity(log_p, sentences):
@@ -70,8 +76,8 @@ def visits(model, sentences):
     "Expected visits to every state of a fitted FiniteHMM, by forward-backward."
     import numpy as np
 
-    total, pieces = np.zeros(len(model.startprob_)), np.split(*sentences_ends(sentences))
-    for x in pieces:
+    total = np.zeros(len(model.startprob_))
+    for x in pieces(sentences):
         f, p = model.emissionprob_[:, x].T, model.transmat_
         ahead, back = np.empty(f.shape), np.ones(f.shape)
         for t in range(len(x)):
@@ -83,12 +89,6 @@ def visits(model, sentences):
         both = ahead * back
         total += (both / both.sum(axis=1, keepdims=True)).sum(axis=0)
     return total
-
-
-def sentences_ends(sentences):
-    import numpy as np
-
-    return sentences[0], np.cumsum(sentences[1])[:-1]
 
 
 def climb(method, K, train, hyper, seeds, tol):
