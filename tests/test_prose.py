@@ -1,0 +1,47 @@
+"""Numbers in the prose of the experiments' notebooks are held by asserts."""
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from notebooks import notebooks, read
+from prose_numbers import numbers
+
+FINISHED = ["90", "91", "92", "93", "94", "95"]
+
+
+def test_numbers_are_found_and_what_holds_them():
+    prose = """# Of 12 things
+
+Figure 6 and section 6.1 of the paper report 61 topics. Here there are 1,234 tokens, 3.5% of them
+new; the gain is 0.029 $\\pm$ 0.004 in (54), of $\\beta_3$ and `f(77)`, as [others](90_x.ipynb#a-9)
+found (2012).
+
+| what | paper: 38 | here 39 |
+"""
+    checks = """
+n, share, gain = 1234, 0.035, 0.0294
+assert n == 1234 and round(share, 3) == 0.035
+assert f"{gain:.3f}" == "0.029"
+error = 0.004
+"""
+    nb = new_notebook(cells=[new_markdown_cell(prose), new_code_cell(checks)])
+    assert list(numbers(nb)) == [
+        (0, "61", "cited"),
+        (0, "1,234", "asserted by [1]"),
+        (0, "3.5%", "asserted by [1]"),
+        (0, "0.029", "asserted by [1]"),
+        (0, "0.004", "bare"),
+        (0, "38", "cited"),
+        (0, "39", "cited"),
+    ]
+
+
+def test_asserts_of_cells_that_are_not_run_hold_nothing():
+    cells = [new_markdown_cell("It is 7."), new_code_cell("#| slow\nassert 3 + 4 == 7")]
+    assert [by for *_, by in numbers(new_notebook(cells=cells))] == ["bare"]
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_no_number_is_bare(name):
+    (path,) = notebooks([name])
+    found = list(numbers(read(path)))
+    assert found and not [(cell, number) for cell, number, by in found if by == "bare"]
