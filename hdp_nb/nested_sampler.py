@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
 from .chain import with_attributes
-from .checks import check_int, check_positive
+from .checks import check_concentrations, check_eta, check_int
 from .corpus import Corpus, as_corpus
 from .dp import largest_shares
 from hdp_nb.nested import (
@@ -385,11 +385,10 @@ class NestedSampler:
         init_topics=4,
     ):
         self.corpus = c = as_corpus(corpus)
-        check_positive(
-            conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta
+        check_concentrations(
+            conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster
         )
-        if eta < 1e-3:
-            raise ValueError(f"eta must be at least 0.001, got {eta!r}")
+        check_eta(eta, c.n_words, 1e-3)
         kind = LOCAL if not global_topics else GLOBAL if word_selection else BOTH
         if kind == GLOBAL and c.n_words < 2:
             raise ValueError(
