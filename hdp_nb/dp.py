@@ -633,7 +633,7 @@ class DPMixtureSampler:
         check_entries("log_w", state.log_w, -np.inf, np.inf, (capacity,))
         for name, found, counted in zip(again.stats._fields, state.stats, again.stats):
             check_entries(name, found, shape=(capacity, *counted.shape[1:]))
-            if name in self.fam.kept:
+            if name in (self.fam.kept or ()):
                 check_same(name, found[:K], counted[:K])
 
     def params(self) -> dict[str, Any]:

@@ -544,7 +544,8 @@ class NestedSampler:
         check_entries("c", c, 0, self.K - 1, (corpus.n_docs,), whole=True)
         if self.categories is not None and not hasattr(state, "indptr"):
             check_same("c", c, self.categories)
-        check_entries("q", state.q, *((0, 1) if kind == GLOBAL else (kind, kind)), whole=True)
+        low, high = (LOCAL, GLOBAL) if kind == GLOBAL else (kind, kind)
+        check_entries("q", state.q, low, high, whole=True)
         check_entries("q", state.q, shape=(corpus.n_words,))
         if hasattr(state, "indptr"):
             check_kept_clusters(state, corpus.word_counts())
