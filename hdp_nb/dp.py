@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp, xlogy
 
 from .chain import with_attributes
-from .checks import check_int, check_positive
+from .checks import check_concentrations, check_int, check_positive
 from .likelihood import Likelihood, grow_stats
 from hdp_nb.priors import (
     FIXED,
@@ -509,7 +509,7 @@ class DPMixtureSampler:
         alpha_prior: ConcentrationPrior | tuple[float, float] | None = (1.0, 1.0),
     ):
         self.fam, self.prior, self.data = fam, prior, fam.check_data(data, prior)
-        check_positive(alpha=alpha)
+        check_concentrations(alpha=alpha)
         self.alpha = float(alpha)
         self.alpha_prior = as_prior("alpha_prior", alpha_prior)
         self.begin = None
@@ -633,7 +633,7 @@ class DPMixtureSampler:
         check_entries("log_w", state.log_w, -np.inf, np.inf, (capacity,))
         for name, found, counted in zip(again.stats._fields, state.stats, again.stats):
             check_entries(name, found, shape=(capacity, *counted.shape[1:]))
-            if name in self.fam.kept:
+            if name in (self.fam.kept or ()):
                 check_same(name, found[:K], counted[:K])
 
     def params(self) -> dict[str, Any]:

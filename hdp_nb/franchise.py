@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from .chain import with_attributes
-from .checks import check_int, check_positive
+from .checks import check_concentrations, check_eta, check_int
 from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
@@ -552,10 +552,9 @@ class FranchiseSampler:
         alpha_per_document: bool = False,
     ):
         self.corpus = as_corpus(corpus)
-        check_positive(eta=eta, alpha=alpha, gamma=gamma)
-        if eta < 1e-6:  # a block multiplies 32 factors as small as eta before taking a logarithm
-            raise ValueError(f"eta must be at least 1e-6, got {eta!r}")
-        self.gamma, self.eta = float(gamma), float(eta)
+        check_concentrations(alpha=alpha, gamma=gamma)
+        # A block multiplies 32 factors as small as eta before taking a logarithm.
+        self.gamma, self.eta = float(gamma), check_eta(eta, self.corpus.n_words, 1e-6)
         self.begin: Any = init
         self.alpha: float | np.ndarray = float(alpha)
         if alpha_per_document:

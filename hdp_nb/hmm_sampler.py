@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from .chain import with_attributes
-from .checks import check_int, check_positive, check_rows, ragged_index
+from .checks import check_concentrations, check_int, check_positive, check_rows, ragged_index
 from .corpus import Corpus
 from .emissions import Emission, hmm_emission, symbols
 from hdp_nb.hmm import (
@@ -346,6 +346,9 @@ def grow_workspace(old: BlockedWorkspace, new: BlockedWorkspace) -> BlockedWorks
     return new
 
 # %% ../nbs/43_hmm_sampler.ipynb #0032daa6
+_MOST_STATES = 4096  # matrices of transitions of 100 MB
+
+
 class HMMSampler:
     """Gibbs sampling for the HDP-HMM (Teh et al. 2006, section 7), for `hdp_nb.chain.run_chain`.
 
@@ -388,7 +391,7 @@ class HMMSampler:
         init=20,
         max_states=50,
     ):
-        check_positive(alpha=alpha, gamma=gamma)
+        check_concentrations(alpha=alpha, gamma=gamma)
         if method in ("beam", "weak_limit") and emission.draw is None:
             raise ValueError(
                 f"sampler must be 'direct' where emission is {emission.name!r}, whose likelihood"
@@ -539,6 +542,11 @@ class HMMSampler:
     def _larger(self, state):
         "The state in larger arrays."
         capacity = state.n_k.size
+        if capacity > _MOST_STATES:
+            raise ValueError(
+                f"gamma and alpha must not ask for more than {_MOST_STATES} states at a time, got"
+                f" {float(state.gamma):g} and {float(state.alpha):g}"
+            )
         return expand_capacity(self.emission, self.prior, state, capacity + 4 * (1 + capacity // 8))
 
     def _new_workspace(self, capacity, sequences):

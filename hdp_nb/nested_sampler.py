@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
 from .chain import with_attributes
-from .checks import check_int, check_positive
+from .checks import check_concentrations, check_eta, check_int
 from .corpus import Corpus, as_corpus
 from .dp import largest_shares
 from hdp_nb.nested import (
@@ -395,11 +395,10 @@ class NestedSampler:
         init_topics=4,
     ):
         self.corpus = c = as_corpus(corpus)
-        check_positive(
-            conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster, eta=eta
+        check_concentrations(
+            conc_global=conc_global, conc_local=conc_local, conc_cluster=conc_cluster
         )
-        if eta < 1e-3:
-            raise ValueError(f"eta must be at least 0.001, got {eta!r}")
+        check_eta(eta, c.n_words, 1e-3)
         kind = LOCAL if not global_topics else GLOBAL if word_selection else BOTH
         if kind == GLOBAL and c.n_words < 2:
             raise ValueError(
@@ -555,7 +554,8 @@ class NestedSampler:
         check_entries("c", c, 0, self.K - 1, (corpus.n_docs,), whole=True)
         if self.categories is not None and not hasattr(state, "indptr"):
             check_same("c", c, self.categories)
-        check_entries("q", state.q, *((0, 1) if kind == GLOBAL else (kind, kind)), whole=True)
+        low, high = (LOCAL, GLOBAL) if kind == GLOBAL else (kind, kind)
+        check_entries("q", state.q, low, high, whole=True)
         check_entries("q", state.q, shape=(corpus.n_words,))
         if hasattr(state, "indptr"):
             check_kept_clusters(state, corpus.word_counts())

@@ -562,6 +562,9 @@ def log_mixture_blocks(
         log_p[b] = log_mixture(state, own, plan.x, plan.offsets, begin, stop)
 
 # %% ../nbs/19_parallel.ipynb #f97c3283
+_MOST_GAMMA = 1e6
+
+
 class ParallelSampler(DirectSampler):
     """Partially collapsed Gibbs sampling with documents in parallel, for `run_chain`.
 
@@ -604,6 +607,11 @@ class ParallelSampler(DirectSampler):
         return state
 
     def _sweep(self, rng, state, run=in_turn):
+        if state.gamma > _MOST_GAMMA:
+            raise ValueError(
+                f"gamma must be at most {_MOST_GAMMA:g} for sampler='parallel', which offers more"
+                f" than that many new topics, got {float(state.gamma)!r}"
+            )
         atoms, least = _open_pool(rng, state, self.plan.lengths)
         offered, state = _Offered(int(state.K) + len(atoms), least), self._offer(state, atoms)
         work, table = self._work(state.beta.size), gamma_table(float(state.eta))

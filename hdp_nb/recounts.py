@@ -294,7 +294,8 @@ def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
         n_v, given = corpus.word_counts(), options.get("n_given")
         check_kept_topics(state, n_v if given is None else None)
         if given is not None:  # tokens in given topics are not counted
-            found, own = check_csr(*state[:3], state.beta.shape[-1] - 1), given.sum(axis=1)
+            K, own = state.beta.shape[-1] - 1, given.sum(axis=1)
+            found = check_csr(state.data, state.indices, state.indptr, K)
             check_entries("the counts of words", found, own, own + n_v)
     else:
         check_topic_state(state, corpus, **options)

@@ -174,7 +174,7 @@ def _climb(terms: Callable[[float], tuple[float, float, float]], u: float, n_ite
         step = np.clip(-g / h if h < 0 else np.sign(g), -2, 2)
         while abs(step) > 1e-8 and not (new := terms(u + step))[0] >= f:
             step /= 2
-        if abs(step) <= 1e-8:
+        if not abs(step) > 1e-8:  # or it is no number
             break
         u, (f, g, h) = u + step, new
     return u

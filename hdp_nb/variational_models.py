@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
-from .checks import as_rng, check_int, check_number, check_positive
+from .checks import as_rng, check_concentrations, check_eta, check_int, check_number
 from .convergence import Convergence, ConvergenceWarning, judge
 from .corpus import Corpus
 from .e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
@@ -61,7 +61,8 @@ class _VariationalTopics(BaseTopicModel):
     def _priors(self) -> tuple[Any, Any]:
         "Check the concentrations and return the priors of alpha and gamma; None holds one fixed."
         check_int("n_topics", self.n_topics, 1)
-        check_positive(gamma=self.gamma, alpha=self.alpha, eta=self.eta)
+        check_concentrations(gamma=self.gamma, alpha=self.alpha)
+        check_eta(self.eta, getattr(self, "n_features_in_", 1), 1e-12)
         if not self.learn_concentrations:
             return None, None
         return self._gamma_prior("alpha_prior"), self._gamma_prior("gamma_prior")

@@ -9,6 +9,7 @@ changed or removed by either.
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ import scipy.sparse as sp
 
 from hdp_nb import cli
 from hdp_nb.corpus import Corpus
+from hdp_nb.emissions import hmm_emission
+from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.topic_models import HDP
+from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 X = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0], [4, 0, 1], [0, 2, 2]])
 
@@ -382,6 +386,27 @@ def test_a_checkpoint_that_is_no_more(make, folder):
     with pytest.raises(ValueError, match="checkpoint"):
         make().fit(X, checkpoint="nowhere/c.npz")
     assert Path("c-0.npz").read_bytes() == whole and not Path("nowhere").exists()
+
+
+@pytest.mark.parametrize("make", [HDP, OnlineHDP, VariationalHDP])
+@pytest.mark.parametrize(
+    "params",
+    [{"eta": 1e15}, {"eta": 1e-300}, {"alpha": 1e-300}, {"alpha": 1e300}, {"gamma": 1e300}],
+)
+def test_numbers_beyond_arithmetic(make, params):
+    "They would not end, or lose counts, or divide by zero."
+    [name] = params
+    with pytest.raises(ValueError, match=f"{name} must be "):
+        make(random_state=0, **params).fit(X)
+
+
+def test_as_many_new_topics_as_nobody_can_offer():
+    with pytest.raises(ValueError, match="gamma must be at most 1e.06 for sampler='parallel'"):
+        hdp(sampler="parallel", init=2, gamma=1e8).fit(X)
+    prior, steps = check_sequences(np.arange(4), [4], "categorical", None)
+    sampler = HMMSampler(hmm_emission("categorical"), prior, steps, "beam", gamma=1e9)
+    with pytest.raises(ValueError, match="gamma and alpha must not ask for more than 4096 states"):
+        sampler._larger(SimpleNamespace(n_k=np.zeros(5000), gamma=np.array(1e9), alpha=np.array(1)))
 
 
 def edited(path, to, change):
