@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int, check_vocab, plural
+from .consensus import Consensus
 from .corpus import as_corpus
 from .files import atomic_write, open_lines, quote_cell, reading, unquote_cell
 
@@ -118,7 +119,7 @@ def write_topics(model: Any, path: str | Path, *, formulas: bool = False) -> Non
 
     Parameters
     ----------
-    model : fitted topic model or Topics
+    model : fitted topic model, Topics, or Consensus (the topics that exist)
     path : str or Path
         Ends in .csv or .json. In a table `word` is followed by one column per topic, and the row
         of the empty word has the shares. JSON has `format`, `version`, `words` (null without a
@@ -167,7 +168,7 @@ def write_topics(model: Any, path: str | Path, *, formulas: bool = False) -> Non
 
 def _fitted(model: Any) -> None:
     "Refuse anything that has no topics."
-    if not isinstance(model, Topics):
+    if not isinstance(model, (Topics, Consensus)):
         check_is_fitted(model)
     if np.ndim(getattr(model, "components_", ())) != 2:
         raise ValueError(f"model must be a fitted topic model or Topics, got {model!r}")

@@ -317,6 +317,7 @@ def _labels(model, labels, k):
     "A short name for each topic."
     if labels is None and hasattr(model, "top_words"):
         labels = [", ".join(words) for words in model.top_words(3)]
+        labels += ["all else"] * (k - len(labels))  # of a consensus
     if labels is None:
         return [f"topic {i}" for i in range(k)]
     return list(_length("labels", labels, k, "topic"))

@@ -289,10 +289,11 @@ def test_levels_make_a_tree(run):
         and run("report", "run")[0] == 0
         and Path("run/report.html").read_text() == made
     )
-    early, root = shown.node_weights[model.node("early")], shown.node_weights[0]
+    weights = shown.node_weights[:, : shown.n_topics_]
+    early, root = weights[model.node("early")], weights[0]
     assert (
         f"early{model.concentrations_[1]:.3g}"
-        + " ".join(model.top_words(3)[np.argmax(early - root)])
+        + " ".join(shown.top_words(3)[np.argmax(early - root)])
         in page.text
     )
 
@@ -833,9 +834,9 @@ def test_report_is_one_page_that_fetches_nothing(run):
         link.startswith("data:image/png;base64,") for link in page.links
     )
     assert "url(" not in made and "@import" not in made
-    model = HDP.load("run/model.npz")
+    shown = HDP.load("run/model.npz").consensus()
     assert (
-        " ".join(model.top_words(10)[0]) in page.text and "<b>" in page.text
+        " ".join(shown.top_words(10)[0]) in page.text and "<b>" in page.text
     )  # escaped, so it is text
 
 
