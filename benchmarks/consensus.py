@@ -133,8 +133,10 @@ def main():
                 runs[seed] = addresses(int(seed), eta, sweeps)
                 save("consensus", found)
         a, b = runs["0"], runs["1"]
-        runs["again"] = [again(a, b), again(b, a)]
-        save("consensus", found)
+        if "again" not in runs:
+            runs["again"] = [again(a, b), again(b, a)]
+            del a["words"], b["words"]
+            save("consensus", found)
         for run in (a, b):
             print(
                 f"{name}: {len(run['shares'])} components with {sum(run['shares']):.1%} of the"

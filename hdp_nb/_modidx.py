@@ -1676,8 +1676,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'hdp_nb/variational_models.py'),
                                            'hdp_nb.variational_models.OnlineHDP._stream': ( 'variational_models.html#onlinehdp._stream',
                                                                                             'hdp_nb/variational_models.py'),
-                                           'hdp_nb.variational_models.OnlineHDP._warn': ( 'variational_models.html#onlinehdp._warn',
-                                                                                          'hdp_nb/variational_models.py'),
                                            'hdp_nb.variational_models.OnlineHDP.fit': ( 'variational_models.html#onlinehdp.fit',
                                                                                         'hdp_nb/variational_models.py'),
                                            'hdp_nb.variational_models.OnlineHDP.partial_fit': ( 'variational_models.html#onlinehdp.partial_fit',

@@ -69,7 +69,7 @@ def score_against_unigram(scores: dict[str, float]) -> str:
         As `score_model` returns them.
     """
     tokens, documents = (
-        hdp_nb.checks.plural(scores[f"{name}s"], name) for name in ("token", "document")
+        hdp_nb.checks.plural(int(scores[f"{name}s"]), name) for name in ("token", "document")
     )
     return (
         f"perplexity {scores['perplexity']:,.1f}, unigram baseline"

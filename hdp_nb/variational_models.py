@@ -524,7 +524,6 @@ class OnlineHDP(_VariationalTopics):
         self._end(rng, *streams[best][:2])
         self.looks_ = watches[best].columns() if watches else {}
         self._judge(watches)
-        self._warn()
         return self
 
     def _stream(
@@ -559,7 +558,7 @@ class OnlineHDP(_VariationalTopics):
         return state
 
     def _judge(self, watches: list[Watch]) -> None:
-        "Set convergence_ and converged_ to what two streams say at the end."
+        "Set convergence_ and converged_ to what two streams say at the end; warn if they disagree."
         if len(watches) < 2:
             return
         ends = [w.columns() for w in watches]
@@ -570,10 +569,7 @@ class OnlineHDP(_VariationalTopics):
         )
         settled = all(watch.settled for watch in watches)
         self.converged_ = bool(self.convergence_.converged) and settled
-
-    def _warn(self) -> None:
-        "Warn, at the end of `fit`, if streams do not agree or have not settled."
-        if self.converged_ is not False:
+        if self.converged_:
             return
         finding = self.convergence_.finding("streams, begun with few topics and with many,")
         slow = f"the held-out score still rises after {MOST_PASSES} passes."
