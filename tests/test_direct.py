@@ -685,7 +685,7 @@ def test_states_of_other_samplers():
                 np.random.default_rng(1)
             ).alpha.shape == (40,)
         other = Corpus.from_docs([[0, 1]], n_words=16)
-        with pytest.raises(ValueError, match="this corpus.*2 tokens"):
+        with pytest.raises(ValueError, match="this corpus: z must have shape"):
             DirectSampler(other, init=old).init(np.random.default_rng(0))
 
 
