@@ -59,7 +59,7 @@ def planted(data, start):
         "cosine": cosine.max(axis=1).tolist(),
         "distinct": len(set(nearest.tolist())) == len(truth.phi),
         "others": max(others, default=0.0),
-        "n_topics": model.trace_["n_topics"][model.burn_in_ :].tolist(),
+        "n_topics": [float(f(model.trace_["n_topics"][model.burn_in_ :])) for f in (min, max)],
         "seconds": seconds,
     }
 
@@ -78,13 +78,10 @@ def text():
 
 
 def addresses(seed, eta, sweeps):
-    "The topics of the consensus of four chains."
-    import numpy as np
-
+    "What is noted of the consensus of four chains, and the words of its topics."
     found, model, seconds = fit(text(), n_iter=sweeps, n_chains=4, eta=eta, random_state=seed)
     n = found.n_components
-    return {
-        "words": np.round(found.components_, 6).tolist(),
+    noted = {
         "shares": found.topic_shares_.tolist(),
         "existence": found.existence[:n].tolist(),
         "top": found.top_words(8),
@@ -94,14 +91,15 @@ def addresses(seed, eta, sweeps):
         "converged": model.converged_,
         "seconds": seconds,
     }
+    return noted, found.components_
 
 
-def again(a, b, least=0.9):
-    "Share of the tokens in the components of a that are in those with a like one in b."
+def again(shares, words, others, least=0.9):
+    "Share of the tokens in components that are in those with a like one among the others."
     import numpy as np
 
-    like = (unit(np.array(a["words"])) @ unit(np.array(b["words"])).T).max(axis=1) > least
-    return float(np.array(a["shares"])[like].sum() / sum(a["shares"]))
+    like = (unit(words) @ unit(others).T).max(axis=1) > least
+    return float(np.array(shares)[like].sum() / sum(shares))
 
 
 def main():
@@ -127,16 +125,13 @@ def main():
         )
     table(["planted", "P(exists)", "cosine", "others", "K", "CPU s"], rows)
     for name, (eta, sweeps) in TEXTS.items():
-        runs = found["text"].setdefault(name, {})
-        for seed in ("0", "1"):
-            if seed not in runs:
-                runs[seed] = addresses(int(seed), eta, sweeps)
-                save("consensus", found)
-        a, b = runs["0"], runs["1"]
-        if "again" not in runs:
-            runs["again"] = [again(a, b), again(b, a)]
-            del a["words"], b["words"]
+        if name not in found["text"]:
+            (a, x), (b, y) = (addresses(seed, eta, sweeps) for seed in (0, 1))
+            both = [again(a["shares"], x, y), again(b["shares"], y, x)]
+            found["text"][name] = {"0": a, "1": b, "again": both}
             save("consensus", found)
+        runs = found["text"][name]
+        a, b = runs["0"], runs["1"]
         for run in (a, b):
             print(
                 f"{name}: {len(run['shares'])} components with {sum(run['shares']):.1%} of the"
