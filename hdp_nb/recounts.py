@@ -250,7 +250,25 @@ def check_csr(data: Any, indices: Any, indptr: Any, n_columns: int) -> np.ndarra
     return np.diff(np.append(0, np.cumsum(data, dtype=np.int64))[indptr])
 
 
-def check_kept_topics(counts: Any, n_v: Any = None) -> None:
+def _check_documents(counts, n_k, lengths=None):
+    "Tokens of documents in topics, where they were kept; of each topic, of each document, or None."
+    names = ("doc_data", "doc_indices", "doc_indptr")
+    data, indices, indptr = (getattr(counts, name) for name in names)
+    if not len(data) and not len(indices) and not len(indptr):
+        return
+    K = counts.beta.shape[-1] - 1 if n_k is None else len(n_k)
+    with naming("the counts of documents"):
+        rows = check_csr(data, indices, indptr, K)
+        if lengths is not None:
+            check_same("the tokens of documents", rows, lengths)
+        if n_k is not None:
+            found = np.bincount(indices, data, minlength=K).astype(np.int64)
+            check_same("the tokens of topics", found, n_k)
+
+
+def check_kept_topics(
+    counts: Any, n_v: Any = None, given: bool = False, lengths: Any = None
+) -> None:
     """Check a kept sample of a topic model.
 
     Parameters
@@ -258,6 +276,10 @@ def check_kept_topics(counts: Any, n_v: Any = None) -> None:
     counts : TopicCounts
     n_v : int array, shape (V,), optional
         How often each word occurs.
+    given : bool
+        Whether tokens in given topics are not among the counts of words.
+    lengths : int array, shape (J,), optional
+        Tokens of each document.
 
     Raises
     ------
@@ -272,6 +294,8 @@ def check_kept_topics(counts: Any, n_v: Any = None) -> None:
         check_same("the counts of words", found, n_v)
     for name in ("alpha", "gamma", "eta"):
         check_entries(name, getattr(counts, name), POSITIVE, shape=())
+    n_k = np.bincount(counts.indices, counts.data, minlength=counts.beta.shape[-1] - 1)
+    _check_documents(counts, None if given else n_k.astype(np.int64), lengths)
 
 
 def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
@@ -292,7 +316,8 @@ def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
     """
     if hasattr(state, "indptr"):
         n_v, given = corpus.word_counts(), options.get("n_given")
-        check_kept_topics(state, n_v if given is None else None)
+        free = given is None
+        check_kept_topics(state, n_v if free else None, not free, corpus.doc_lengths)
         if given is not None:  # tokens in given topics are not counted
             K, own = state.beta.shape[-1] - 1, given.sum(axis=1)
             found = check_csr(state.data, state.indices, state.indptr, K)
@@ -332,6 +357,7 @@ def check_kept_clusters(counts: Any, n_v: Any = None) -> None:
     check_same("side[:, 0]", counts.side[:, 0], tokens)
     check_same("the sum of side[:, 1]", counts.side[:, 1].sum(), n_t[~local].sum())
     check_entries("conc_cluster", counts.conc_cluster, POSITIVE, shape=())
+    _check_documents(counts, n_t)
 
 
 def check_kept_states(counts: Any) -> None:
@@ -355,6 +381,9 @@ def check_kept_states(counts: Any) -> None:
     for name, low in (("alpha", POSITIVE), ("gamma", POSITIVE), ("kappa", 0.0)):
         check_entries(name, getattr(counts, name), low, shape=())
     check_statistics(counts.stats, counts.n_k)
+    if len(counts.z):  # earlier versions did not keep it
+        check_entries("z", counts.z, 0, K - 1, (None,), whole=True)
+        check_same("n_k", counts.n_k, np.bincount(counts.z, minlength=K))
 
 
 def check_statistics(stats: dict[str, Any], n_k: np.ndarray) -> None:
@@ -363,8 +392,8 @@ def check_statistics(stats: dict[str, Any], n_k: np.ndarray) -> None:
     Parameters
     ----------
     stats : dict of arrays
-        Those whose names begin with "n" are counts, "n" and "n_k" of observations that are not
-        missing; those without axes are parameters above 0.
+        Those whose names begin with "n" are counts, "n" of observations that are not missing; those
+        without axes are parameters above 0.
     n_k : int array, shape (K,)
         Observations of the components.
 
@@ -380,7 +409,7 @@ def check_statistics(stats: dict[str, Any], n_k: np.ndarray) -> None:
                 f" shape {np.shape(array)}"
             )
         low = POSITIVE if np.ndim(array) == 0 else 0 if name[0] == "n" else -np.inf
-        check_entries(f"stats {name}", array, low, n_k if name in ("n", "n_k") else np.inf)
+        check_entries(f"stats {name}", array, low, n_k if name == "n" else np.inf)
     if {"n_vk", "n_k"} <= stats.keys():
         check_same("stats n_k", stats["n_k"], stats["n_vk"].sum(axis=0))
 

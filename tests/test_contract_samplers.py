@@ -470,7 +470,12 @@ def test_check_refuses_what_no_chain_can_have(new, name):
             field = path.split(".")[-1]
             if not isinstance(array, np.ndarray) or not array.size or field in UNSEEN:
                 continue
-            for value in (-1, 10**6) if array.dtype.kind in "iu" else (np.nan, -1.0, np.inf):
+            values = (np.nan, -1.0, np.inf)
+            if array.dtype.kind in "iu":
+                values = np.clip(
+                    [-1, 10**6], *(getattr(np.iinfo(array.dtype), m) for m in ("min", "max"))
+                )
+            for value in values:
                 old = array.flat[0]
                 if value == old or field in FREE and value in (-1.0, 10**6):
                     continue
