@@ -10,7 +10,7 @@ __all__ = ['TINY_SHARE', 'shown_topics', 'list_topics_of', 'tail_of_topics', 'pr
 import csv
 from typing import Any, TextIO
 
-from .files import quote_cell
+import hdp_nb
 
 # %% ../nbs/74_listing.ipynb #71f1104a
 TINY_SHARE = 0.001
@@ -128,5 +128,5 @@ def write_csv(file: TextIO, topics: list[dict]) -> None:
     rows.writerow(["topic", "share", "words", *sure])
     for topic in topics:
         known = [topic[name] for name in sure]
-        words = quote_cell(" ".join(topic["words"]))  # no word may begin a formula
+        words = hdp_nb.files.quote_cell(" ".join(topic["words"]))  # no word may begin a formula
         rows.writerow([topic["topic"], topic["share"], words, *known])

@@ -428,12 +428,12 @@ def check_stream(state: Any, n_words: int) -> None:
     ValueError
         Naming the first array, and its first entry, that cannot be.
     """
-    check_entries("lam", state.lam, POSITIVE, shape=(n_words, None))
+    check_entries("lam", state.lam, POSITIVE, 2.0**53, shape=(n_words, None))
     K = state.lam.shape[1]
     check_entries("beta", state.beta, POSITIVE, shape=(K + 1,))
     check_weights("beta", state.beta)
-    for name in ("alpha", "gamma", "eta"):
-        check_entries(name, getattr(state, name), POSITIVE, shape=())
+    for name in ("alpha", "gamma", "eta"):  # as `hdp_nb.checks.check_concentrations` has it
+        check_entries(name, getattr(state, name), POSITIVE, 1e12, shape=())
     if hasattr(state, "seen"):
         for name in ("t", "seen"):
             check_entries(name, getattr(state, name), 0, shape=(), whole=True)
