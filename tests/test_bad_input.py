@@ -490,7 +490,7 @@ BAD_MODELS = [
     ("indices", first_entry("samples_/1/indices", 10**6)),
     ("indptr", set_to("samples_/0/indptr", lambda a: np.array([0, 10**8, 2, 3]))),
     ("data", first_entry("samples_/0/data", -3)),
-    ("counts of words", first_entry("samples_/1/data", 9)),
+    ("counts of (words|documents)", first_entry("samples_/1/data", 9)),
     ("indices|sum of beta", set_to("samples_/0/beta", lambda a: a["samples_/0/beta"][1:])),
     ("alpha", set_to("samples_/0/alpha", np.nan)),
     ("eta", set_to("samples_/1/eta", -1.0)),
