@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEAST_COSINE', 'LEAST_EXISTENCE', 'LEAST_SHARE', 'match_components', 'Components',
-           'beta_interval', 'Consensus', 'find_consensus']
+           'group_table', 'beta_interval', 'Consensus', 'find_consensus']
 
 # %% ../nbs/61_consensus.ipynb #d1fb82e5
 from collections.abc import Sequence
@@ -61,6 +61,11 @@ def _matched(table: csr_array, total: np.ndarray, least_cosine: float) -> np.nda
     return label
 
 
+def _times_found(labels: Sequence[np.ndarray], n: int) -> np.ndarray:
+    "In how many samples each of n components is."
+    return np.bincount(np.concatenate(labels) + 1, minlength=n + 1)[1:]
+
+
 def match_components(
     counts: Sequence[Any],
     least_cosine: float = LEAST_COSINE,
@@ -102,7 +107,7 @@ def match_components(
         total = np.append(total, np.zeros((len(total), len(new)), np.float32), axis=1)
         _add_matched(total, tables[s], labels[s])
     for _ in range(_MOST_PASSES):
-        found = np.bincount(np.concatenate(labels) + 1, minlength=total.shape[1] + 1)[1:]
+        found = _times_found(labels, total.shape[1])
         kept = found >= max(least * len(tables), 1)
         number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
         before, total = [number[label] for label in labels], total[:, kept]
@@ -147,6 +152,24 @@ class Components(NamedTuple):
     weight: np.ndarray | None = None
 
 
+def group_table(label: np.ndarray, n: int) -> csr_array:
+    """Make the table of which group each item is in.
+
+    Parameters
+    ----------
+    label : int array, shape (n_items,)
+    n : int
+        Number of groups; labels are below it.
+
+    Returns
+    -------
+    sparse float array, shape (n_items, n)
+        A 1 in every row.
+    """
+    rows = np.ones(len(label)), label.astype(np.int64), np.arange(len(label) + 1)
+    return csr_array(rows, (len(label), n))
+
+
 def beta_interval(mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[Any, Any]:
     """Return the central interval of the beta distribution with a given mean and deviation.
 
@@ -175,14 +198,26 @@ def beta_interval(mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[A
 # %% ../nbs/61_consensus.ipynb #788fa9b1
 def _one_hot(label: np.ndarray, n: int) -> csr_array:
     "Which of n components, or of the rest (the last column), each component of a sample is."
-    column = np.where(label < 0, n, label)
-    return csr_array((np.ones(len(label)), column, np.arange(len(label) + 1)), (len(label), n + 1))
+    return group_table(np.where(label < 0, n, label), n + 1)
+
+
+def _there(labels: Sequence[np.ndarray], n: int) -> np.ndarray:
+    "Whether each sample has each of n components."
+    return np.array([np.isin(np.arange(n), label) for label in labels])
+
+
+def _weights_of(sample: Components, to: csr_array) -> np.ndarray:
+    "Weights of the components, and of all else, at every node of a sample; `to` from `_one_hot`."
+    weight = np.asarray(sample.weight)
+    w = weight[:, :-1] @ to
+    w[:, -1] += weight[:, -1]
+    return w
 
 
 def _word_moments(samples: list[Components], labels: list[np.ndarray], n: int) -> list[np.ndarray]:
     "Mean and standard deviation of the words of each component where it exists, (O4)."
     V = samples[0].counts.shape[0]
-    first, second, found = np.zeros((n, V)), np.zeros((n, V)), np.zeros(n)
+    first, second, found = np.zeros((n, V)), np.zeros((n, V)), _times_found(labels, n)
     for sample, label in zip(samples, labels):
         used = np.flatnonzero(label >= 0)
         to, prior = label[used], np.asarray(sample.prior)[np.asarray(sample.kind)[used]]
@@ -193,7 +228,6 @@ def _word_moments(samples: list[Components], labels: list[np.ndarray], n: int) -
         a[row, table.indices] += table.data
         first[to] += a / size[:, None]
         second[to] += a * (a + 1) / (size * (size + 1))[:, None]
-        found[to] += 1
     first, second = first / found[:, None], second / found[:, None]
     return [first, np.sqrt(np.maximum(second - first**2, 0))]
 
@@ -215,8 +249,7 @@ def _document_moments(
             first[row, at] += share
             second[row, at] += share**2
             continue
-        w = sample.weight[:, :-1] @ to
-        w[:, -1] += sample.weight[:, -1]
+        w = _weights_of(sample, to)
         weights.append(w)
         size = lengths + w.sum(axis=1)[node]
         scale = (size * (size + 1))[row]
@@ -239,7 +272,7 @@ def _document_moments(
 def _flows(samples: list[Components], labels: list[np.ndarray], draws: np.ndarray) -> np.ndarray:
     "Into what each component goes where it does not exist, (O7)."
     S, n = draws.shape
-    there = np.array([np.isin(np.arange(n), label) for label in labels])
+    there = _there(labels, n)
     some = np.flatnonzero(there.any(axis=0) & ~there.all(axis=0))
     into = np.zeros((n, n + 1))
     if not len(some):
@@ -369,7 +402,7 @@ class Consensus(NamedTuple):
     @property
     def chain_existence(self) -> np.ndarray:
         "Share of the samples of every chain that have a component, shape (n_chains, R)."
-        there = np.array([np.isin(np.arange(len(self.existence)), label) for label in self.labels])
+        there = _there(self.labels, len(self.existence))
         return np.array([there[self.chain == c].mean(axis=0) for c in np.unique(self.chain)])
 
     def share_interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -558,7 +591,7 @@ def find_consensus(
     for row, sample, label in zip(draws, samples, labels):
         row += sample.counts.sum(axis=0) @ _one_hot(label, n)
     draws /= np.maximum(draws.sum(axis=1, keepdims=True), 1)
-    existence = np.bincount(np.concatenate(labels) + 1, minlength=n + 1)[1:] / len(labels)
+    existence = _times_found(labels, n) / len(labels)
     order = np.lexsort((-draws[:, :n].mean(axis=0), existence <= 0.5))
     number = np.append(np.argsort(order), -1)
     labels, existence = [number[label] for label in labels], existence[order]
@@ -596,9 +629,7 @@ def _node_weights(samples: list[Components], labels: list[np.ndarray], n: int) -
         return None
     total = np.zeros((len(samples[0].weight), n + 1))
     for sample, label in zip(samples, labels):
-        weight = np.asarray(sample.weight)
-        w = weight[:, :-1] @ _one_hot(label, n)
-        w[:, -1] += weight[:, -1]
+        w = _weights_of(sample, _one_hot(label, n))
         total += w / w.sum(axis=1, keepdims=True)
     return total / len(samples)
 
@@ -609,7 +640,7 @@ def _parameters(
     "Mean and standard deviation of the parameters of each component where it exists."
     first: dict[str, np.ndarray] = {}
     second: dict[str, np.ndarray] = {}
-    found = np.bincount(np.concatenate(labels) + 1, minlength=n + 1)[1:]
+    found = _times_found(labels, n)
     for values, label in zip(parameters, labels):
         used = np.flatnonzero(label >= 0)
         for name, value in values.items():

@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import check_rows
-from .consensus import Components
+from .consensus import Components, group_table
 from .convergence import begin_apart
 from .dp import DPMixtureSampler, point_partition
 from .families import find_likelihood
@@ -274,8 +273,8 @@ class DPMixture(ClusterMixin, SampledModel):
             raise ValueError("fit must be run again: an earlier version saved no sample_chain_")
         sampler, samples, values = self._sampler(), [], []
         for z in self.samples_["z"]:
-            K, n = int(z.max()) + 1, len(z)
-            rows = csr_array((np.ones(n), z, np.arange(n + 1)), (n, K))
+            K = int(z.max()) + 1
+            rows = group_table(z, K)
             samples.append(Components(rows, documents=rows))
             values.append(sampler.fam.expected(sampler.prior, sampler.state(z).stats, K))
         return samples, {"parameters": values}

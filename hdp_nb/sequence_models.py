@@ -9,11 +9,10 @@ __all__ = ['HDPHMM']
 import re
 
 import numpy as np
-from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
-from .consensus import Components
+from .consensus import Components, group_table
 from .convergence import begin_apart
 from .emissions import emitted_likelihood, hmm_emission
 from .hmm_groups import GroupedHMMSampler, in_group
@@ -372,10 +371,7 @@ class HDPHMM(SampledModel):
             raise ValueError("fit must be run again: an earlier version saved no states of steps")
         samples = []
         for counts in self.samples_:
-            steps = csr_array(
-                (np.ones(len(counts.z)), counts.z.astype(int), np.arange(len(counts.z) + 1)),
-                (len(counts.z), len(counts.n_k)),
-            )
+            steps = group_table(counts.z, len(counts.n_k))
             samples.append(Components(steps, documents=steps))
         values = [mean_emissions(emission, prior, counts) for counts in self.samples_]
         return samples, {"parameters": values}

@@ -274,15 +274,18 @@ class ShardedCorpus:
         ----------
         rng : numpy.random.Generator
         n_tokens : int
-            As many as the documents should have together, on average.
+            As many as the documents should have together.
 
         Returns
         -------
         Corpus
-            Every document has the same chance; all of them where there are no more tokens.
+            Documents in random order until they have as many, in the order that they have here.
         """
-        share = min(n_tokens / max(self.n_tokens, 1), 1.0)
-        parts = [shard[np.flatnonzero(rng.random(shard.n_docs) < share)] for shard in self]
+        order = rng.permutation(self.n_docs)
+        until = np.searchsorted(np.cumsum(self.doc_lengths[order]), n_tokens) + 1
+        drawn = np.sort(order[:until])
+        chosen = np.split(drawn, np.searchsorted(drawn, self.first[1:-1]))
+        parts = [self.shard(i)[rows - self.first[i]] for i, rows in enumerate(chosen) if len(rows)]
         ends = np.cumsum(np.concatenate([part.doc_lengths for part in parts]))
         x = np.concatenate([part.x for part in parts])
         return Corpus(x, np.append(0, ends), vocab=self.vocab, n_words=self.n_words)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['FEWEST', 'LEAST_STEPS', 'PANEL', 'QUIET', 'SETTLED', 'LEAST_LOOKS', 'MOST_PASSES',
            'LOOKS', 'put_together', 'glance', 'FitPlan', 'plan_fit', 'minibatches', 'drop_empty',
-           'Watch', 'learn_in_passes', 'Rows']
+           'hide_half', 'Watch', 'learn_in_passes', 'Rows']
 
 # %% ../nbs/54_streams.ipynb #54aa0002
 import math
@@ -145,15 +145,31 @@ MOST_PASSES = 100  # and how long it may take
 LOOKS = ("steps", "heldout", "n_topics", "topics_above_1%", "share_1", "share_2", "share_3")
 
 
+def hide_half(judges: Corpus, rng: np.random.Generator) -> tuple[Corpus, Corpus]:
+    """Hide half of the words of every document that judges.
+
+    Parameters
+    ----------
+    judges : Corpus
+    rng : numpy.random.Generator
+        Draws which.
+
+    Returns
+    -------
+    seen, hidden : Corpus
+        The documents twice as they are, if all have a single word, of which nothing can be hidden.
+    """
+    seen, hidden = judges.split_tokens(0.5, rng)
+    return (seen, hidden) if hidden.n_tokens else (judges, judges)
+
+
 class Watch:
     """Notes on a stream, made by documents that it does not learn from.
 
     Parameters
     ----------
-    corpus : Corpus
-        Documents that judge.
-    rng : numpy.random.Generator
-        Draws which half of their words is hidden.
+    parts : tuple of two Corpus
+        Documents that judge, as `hide_half` cuts them: what is seen of each, what is hidden.
     n_parts : int
         Minibatches of a pass.
 
@@ -168,17 +184,10 @@ class Watch:
         Whether at some look twice as many steps had gained less than `SETTLED`.
     """
 
-    def __init__(self, corpus: Corpus, rng: np.random.Generator, n_parts: int):
-        self.parts, self.n_parts = corpus.split_tokens(0.5, rng), n_parts
+    def __init__(self, parts: tuple[Corpus, Corpus], n_parts: int):
+        self.parts, self.n_parts = parts, n_parts
         self.every, self.rows = min(max(n_parts // 2, 5), 30), list[tuple[float, ...]]()
         self.settled = False
-
-    def again(self) -> "Watch":
-        "Return one with the same documents and words, for another stream, which has seen nothing."
-        other = object.__new__(Watch)
-        other.parts, other.n_parts = self.parts, self.n_parts
-        other.every, other.rows, other.settled = self.every, [], False
-        return other
 
     def look(self, steps: int, state: OnlineState, n_jobs: int | None = None) -> None:
         "Note what a state predicts after so many steps."

@@ -37,6 +37,7 @@ from hdp_nb.streams import (
     Watch,
     drop_empty,
     glance,
+    hide_half,
     learn_in_passes,
     plan_fit,
     put_together,
@@ -88,9 +89,8 @@ class _VariationalTopics(BaseTopicModel):
             check_entries("waiting_ words", words, 0, self.n_features_in_ - 1, (None,), whole=True)
             check_entries("waiting_ offsets", offsets, 0, len(words), (J + 1,), whole=True)
             check_entries("the steps of waiting_ offsets", np.diff(offsets), 0)
-            for name in ("counts", "lengths"):
-                n = len(words) if name == "counts" else J
-                check_entries(f"waiting_ {name}", waiting[name], 0, shape=(n,))
+            check_entries("waiting_ counts", waiting["counts"], 0, shape=(len(words),))
+            check_entries("waiting_ lengths", waiting["lengths"], 0, shape=(J,))
 
     def _show(self) -> None:
         "Lay out the topics, largest first."
@@ -500,10 +500,10 @@ class OnlineHDP(_VariationalTopics):
         options, corpus = self._options(), self._corpus(X, reset=True)
         rng = as_rng(self.random_state)
         docs, n_docs, moves = distinct_words(corpus), corpus.n_docs, options.split_merge
-        watch, starts = None, [self.n_topics]
+        starts, halves = [self.n_topics], None
         if isinstance(self.n_passes, str):
             plan = plan_fit(rng, n_docs, self.batch_size, SHORT, split_merge=True)
-            watch = Watch(corpus[plan.judges] if len(plan.judges) else corpus, rng, plan.n_parts)
+            halves = hide_half(corpus[plan.judges] if len(plan.judges) else corpus, rng)
             starts.append(MANY_MORE * self.n_topics if moves else self.n_topics)
         else:
             plan = plan_fit(rng, n_docs, self.batch_size, self.n_passes, moves)
@@ -511,7 +511,7 @@ class OnlineHDP(_VariationalTopics):
         self.interrupted_ = False
         for K in starts:
             state, trace = self._begin(rng, corpus, K)
-            watch = watch and watch.again()
+            watch = halves and Watch(halves, plan.n_parts)
             state = self._stream(rng, state, trace, docs, plan, watch, callback)
             if trace.n:
                 streams.append((drop_empty(state) if moves else state, trace, watch))
@@ -520,9 +520,10 @@ class OnlineHDP(_VariationalTopics):
         if not streams:
             raise KeyboardInterrupt
         watches = [w for *_, w in streams if w is not None and w.rows]
-        best = int(np.argmax([w.rows[-1][1] for w in watches])) if watches else 0
+        looks = [w.columns() for w in watches]
+        best = int(np.argmax([seen["heldout"][-1] for seen in looks])) if looks else 0
         self._end(rng, *streams[best][:2])
-        self.looks_ = watches[best].columns() if watches else {}
+        self.looks_ = looks[best] if looks else {}
         self._judge(watches)
         return self
 
@@ -567,8 +568,7 @@ class OnlineHDP(_VariationalTopics):
             {name: [looks[name][-n:] for looks in ends] for name in ends[0] if name != "steps"},
             same={"topics_above_1%": 1.0},
         )
-        settled = all(watch.settled for watch in watches)
-        self.converged_ = bool(self.convergence_.converged) and settled
+        self.converged_ = bool(self.convergence_.converged) and all(w.settled for w in watches)
         if self.converged_:
             return
         finding = self.convergence_.finding("streams, begun with few topics and with many,")

@@ -186,6 +186,8 @@ def test_begun_with_a_sample_of_the_documents(tmp_path):
     assert drawn.shape[1] == 25 and 15_000 < drawn.n_tokens < 25_000
     whole = shards.sample(np.random.default_rng(0), 10**9)
     assert np.array_equal(whole.x, corpus.x) and np.array_equal(whole.offsets, corpus.offsets)
+    few = shards.sample(np.random.default_rng(0), 1)  # a document at least, however long
+    assert few.n_docs == 1 and few.n_tokens == 80
     model = HDP("parallel", n_chains=1, n_iter=8, random_state=0)
     model = fit(model, shards, tmp_path / "run")
     assert (model.trace_["n_topics"] >= 10).all() and (model.topic_shares_ > 0.01).sum() == 10

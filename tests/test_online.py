@@ -666,6 +666,15 @@ def test_streams_that_do_not_agree_are_told(bars):
     assert model.converged_ is False and "convergence_" in str(told[0].message)
 
 
+def test_documents_of_one_word_judge_by_it():
+    "Nothing can be hidden of them, and no score may be NaN."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = OnlineHDP(1, random_state=0).fit(Corpus.from_docs([[i % 3] for i in range(200)]))
+    assert np.isfinite(model.looks_["heldout"]).all() and model.looks_["heldout"][-1] < 0
+
+
 def test_ctrl_c_in_the_second_stream_keeps_the_first(bars):
     seen = []
 
