@@ -36,9 +36,7 @@ def run(data, sampler, start, seed, sweeps, moves):
     "One chain of `sweeps` sweeps; what is noted of it."
     import numpy as np
 
-    from hdp_nb import synthetic
-    from hdp_nb.topic_models import SAMPLERS
-    from hdp_nb.topic_moves import TopicMoves
+    from hdp_nb import HDP, synthetic
 
     name, options = DATA[data]
     long, sweeps = start == "long", 10 * sweeps if start == "long" else sweeps
@@ -46,8 +44,8 @@ def run(data, sampler, start, seed, sweeps, moves):
 
     def make(corpus):
         begin = start if start == "sequential" else len(truth.phi) if long else int(start)
-        base = SAMPLERS[sampler](corpus, init=begin)
-        return TopicMoves(base, tune=min(100, sweeps // 2)) if moves else base
+        model = HDP(sampler, moves="auto" if moves else 0, init=begin, n_iter=sweeps, n_jobs=1)
+        return model._sampler(corpus)
 
     tiny = make(corpus[:10])  # compiles
     rng = np.random.default_rng(0)

@@ -1549,6 +1549,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                         'hdp_nb/topic_models.py'),
                                      'hdp_nb.topic_models.HDP': ('topic_models.html#hdp', 'hdp_nb/topic_models.py'),
                                      'hdp_nb.topic_models.HDP.__init__': ('topic_models.html#hdp.__init__', 'hdp_nb/topic_models.py'),
+                                     'hdp_nb.topic_models.HDP._proposals': ('topic_models.html#hdp._proposals', 'hdp_nb/topic_models.py'),
                                      'hdp_nb.topic_models.HDP._sampler': ('topic_models.html#hdp._sampler', 'hdp_nb/topic_models.py'),
                                      'hdp_nb.topic_models.LDA': ('topic_models.html#lda', 'hdp_nb/topic_models.py'),
                                      'hdp_nb.topic_models.LDA.__init__': ('topic_models.html#lda.__init__', 'hdp_nb/topic_models.py'),

@@ -127,10 +127,10 @@ def _estimator(args: argparse.Namespace) -> Any:
     settings = {name: getattr(args, name) for name in _MODEL}
     if args.levels is None:
         return hdp_nb.HDP(**settings)
-    for name, only in (("sampler", "direct"), ("split_merge", 0)):
-        if settings.pop(name) != only:
+    for name, only in (("sampler", ("direct",)), ("split_merge", ("auto", 0))):
+        if settings.pop(name) not in only:
             raise ValueError(
-                f"--levels takes {option_name(name)} {only} only, got {getattr(args, name)}"
+                f"--levels takes {option_name(name)} {only[-1]} only, got {getattr(args, name)}"
             )
     alpha, gamma, alpha_prior, gamma_prior = (
         settings.pop(name) for name in ("alpha", "gamma", "alpha_prior", "gamma_prior")
@@ -505,8 +505,15 @@ def _add_sampling(group: Any) -> None:
         default="auto",
         metavar="N",
     )
-    proposals = "proposals to split or merge topics with every sweep"
-    add_option(group, "--split-merge", proposals, default=0, **numbers)
+    add_option(
+        group,
+        "--split-merge",
+        "proposals to split or merge topics before every sweep, or 'auto': one, more rarely the"
+        " more tokens there are, with the samplers direct and parallel; none with --levels",
+        type=_sweeps,
+        default="auto",
+        metavar="N",
+    )
     add_option(
         group,
         "--n-iter",

@@ -493,7 +493,7 @@ def fit(
     Parameters
     ----------
     model : HDP(sampler="parallel") or OnlineHDP
-        Of an HDP `n_chains` must be 1, `split_merge` 0, `moves` "auto" or 0 (a move would weigh the
+        Of an HDP `n_chains` must be 1, `split_merge` and `moves` "auto" or 0 (a move would weigh the
         documents of all shards; there are none). With `init="opposite"` it begins with the topics
         of documents drawn from all shards, a million tokens at most, to which a copy of the model
         is fitted first: two chains from opposite ends, with moves, in the folder's `sample.npz`;
@@ -543,7 +543,7 @@ def fit(
         isinstance(model, HDP)
         and model.sampler == "parallel"
         and model.n_chains == 1
-        and model.split_merge == 0
+        and model.split_merge in ("auto", 0)
         and model.moves in ("auto", 0)
     ):
         raise ValueError(

@@ -619,6 +619,8 @@ class HDPSplitMerge(SplitMerge):
     scans : int
         0: tables choose their part once, in random order (sequential allocation). Otherwise the
         number of Jain and Neal's restricted Gibbs scans, the last one included.
+    every : int
+        Sweeps from one with proposals to the next, at least 1.
 
     Raises
     ------
@@ -633,8 +635,9 @@ class HDPSplitMerge(SplitMerge):
         until: int | None = None,
         anchors: str = "informed",
         scans: int = 0,
+        every: int = 1,
     ):
-        super().__init__(base, n_proposals, until, scans)
+        super().__init__(base, n_proposals, until, scans, every)
         if not isinstance(base, FranchiseSampler) or isinstance(base, LDASampler):
             raise ValueError(f"base must be a sampler of the HDP, got {type(base).__name__}")
         if anchors not in ("informed", "uniform"):

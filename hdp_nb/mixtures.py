@@ -236,7 +236,8 @@ class DPMixture(ClusterMixin, SampledModel):
         sampler = self._sampler()
         self.data_ = sampler.data
         first = self._rounds()[0] // 2 if self.burn_in is None else self.burn_in
-        moves = with_moves(self, sampler, partial(MixtureMoves, tune=min(50, (first + 1) // 2)))
+        kind = partial(MixtureMoves, tune=min(50, (first + 1) // 2))
+        moves = with_moves(self, sampler, kind, self.split_merge)
         chains, _ = self._run(self._starts(moves), callback, checkpoint)
         samples = [
             sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]

@@ -293,28 +293,30 @@ def _arviz() -> Any:
     raise ImportError("to_arviz needs ArviZ: pip install 'hdp_nb[arviz]'")
 
 
-def with_moves(model: Any, sampler: Sampler, kind: Callable[..., Sampler]) -> Sampler:
+def with_moves(model: Any, sampler: Sampler, kind: Callable[..., Sampler], n: int) -> Sampler:
     """Add the split-merge moves that an estimator's parameters ask for to its sampler.
 
     Parameters
     ----------
     model : estimator
-        Its `split_merge`, `split_merge_until` and `split_merge_scans` are checked and used.
+        Its `split_merge_until` and `split_merge_scans` are checked and used.
     sampler : Sampler
     kind : class
         `HDPSplitMerge`, `DPSplitMerge`, or another with these arguments.
+    n : int
+        Proposals before a sweep: `model.split_merge`, or what that stands for.
 
     Returns
     -------
     Sampler
-        `sampler` itself if `model.split_merge` is 0.
+        `sampler` itself if `n` is 0.
 
     Raises
     ------
     ValueError
-        One of the three is not a whole number of at least 0.
+        A parameter of the model is not a whole number of at least 0.
     """
-    n = check_int("split_merge", model.split_merge, 0)
+    n = check_int("split_merge", n, 0)
     if model.split_merge_until is not None:
         check_int("split_merge_until", model.split_merge_until, 0)
     scans = check_int("split_merge_scans", model.split_merge_scans, 0)

@@ -312,6 +312,8 @@ class SplitMerge:
         How many sweeps, from the first on, have proposals; None is all of them.
     scans : int
         0 for sequential allocation, otherwise the number of restricted Gibbs scans.
+    every : int
+        Sweeps from one with proposals to the next, at least 1.
 
     Raises
     ------
@@ -319,8 +321,16 @@ class SplitMerge:
         If an argument is not one of these.
     """
 
-    def __init__(self, base: Any, n_proposals: int = 1, until: int | None = None, scans: int = 0):
+    def __init__(
+        self,
+        base: Any,
+        n_proposals: int = 1,
+        until: int | None = None,
+        scans: int = 0,
+        every: int = 1,
+    ):
         self.base, self.n_proposals = base, check_int("n_proposals", n_proposals, 1)
+        self.every = check_int("every", every, 1)
         self.until = None if until is None else check_int("until", until, 0)
         self.scans = check_int("scans", scans, 0)
 
@@ -336,6 +346,7 @@ class SplitMerge:
             "n_proposals": self.n_proposals,
             "until": self.until,
             "scans": self.scans,
+            "every": self.every,
         }
 
     def init(self, rng: np.random.Generator) -> SplitMergeState:
@@ -352,7 +363,8 @@ class SplitMerge:
             Row of the trace of `base`, and the numbers of splits and merges proposed and accepted.
         """
         inside, tally = state.base, np.zeros(4, np.int64)
-        if self.until is None or state.n_done < self.until:
+        due = state.n_done % self.every == 0
+        if due and (self.until is None or state.n_done < self.until):
             inside = self._propose(rng, inside, tally)
         inside, info = self.base.sweep(rng, inside)
         names = "splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted"
@@ -391,6 +403,8 @@ class DPSplitMerge(SplitMerge):
     scans : int
         0: observations choose their part once, in random order (sequential allocation). Otherwise
         the number of Jain and Neal's restricted Gibbs scans, the last one included.
+    every : int
+        Sweeps from one with proposals to the next, at least 1.
 
     Raises
     ------

@@ -41,6 +41,8 @@ from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 # %% ../nbs/63_topic_models.ipynb #43b47e17
 # Gibbs sweeps over a new document; its proportions are averages over the last 20.
 _FOLD_SWEEPS, _FOLD_BURN_IN = 25, 5
+# A proposal takes about half a sweep's time, which small corpora can well do without.
+_TOKENS_A_PROPOSAL = 50_000
 
 
 class GibbsTopicModel(BaseTopicModel, SampledModel):
@@ -266,9 +268,11 @@ class HDP(GibbsTopicModel):
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 25_topic_moves):
         "auto" for as many as a third of a sweep's time allows, a number for so many, 0 for none.
-    split_merge : int
+    split_merge : "auto" or int
         Proposals to split or merge topics before every sweep (Wang & Blei 2012), for changes that
-        moving one token at a time rarely makes.
+        moving one token at a time rarely makes. "auto": with `moves`, and a sampler whose sweeps
+        move no tables ("direct", "parallel"), one before every sweep of 50,000 tokens or fewer,
+        and the more rarely the more tokens there are; otherwise none.
     split_merge_until : int or None
         How many sweeps, from the first on, have these proposals; None is all.
     split_merge_scans : int
@@ -355,7 +359,7 @@ class HDP(GibbsTopicModel):
         eta_prior: PriorLike = None,
         alpha_per_document: bool = False,
         moves: int | str = "auto",
-        split_merge: int = 0,
+        split_merge: int | str = "auto",
         split_merge_until: int | None = None,
         split_merge_scans: int = 0,
         n_iter: int | str = 300,
@@ -390,6 +394,19 @@ class HDP(GibbsTopicModel):
         self.verbose = verbose
         self.max_time = max_time
 
+    def _proposals(self, corpus: Corpus) -> tuple[int, int]:
+        "Split-merge proposals before a sweep, and sweeps from one with them to the next."
+        if not isinstance(self.split_merge, str):
+            return self.split_merge, 1
+        if self.split_merge != "auto":
+            raise ValueError(
+                'split_merge must be "auto" or a whole number of at least 0,'
+                f" got {self.split_merge!r}"
+            )
+        if self.moves == 0 or self.sampler in ("crf", "hybrid"):
+            return 0, 1
+        return 1, max(corpus.n_tokens // _TOKENS_A_PROPOSAL, 1)
+
     def _sampler(self, corpus: Corpus) -> Sampler:
         "The sampler that the parameters ask for."
         if not isinstance(self.sampler, str) or self.sampler not in SAMPLERS:
@@ -400,12 +417,12 @@ class HDP(GibbsTopicModel):
         init = MANY if self._opposite() else init
         while isinstance(init, (MoveState, SplitMergeState)):
             init = init.base
-        kind = SAMPLERS[self.sampler]
+        base = SAMPLERS[self.sampler]
         if self.sampler == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
-            kind = partial(kind, n_threads=max(n_jobs // n_chains, 1))
-        sampler = kind(
+            base = partial(base, n_threads=max(n_jobs // n_chains, 1))
+        sampler = base(
             corpus,
             self.eta,
             self.alpha,
@@ -416,7 +433,9 @@ class HDP(GibbsTopicModel):
             self.eta_prior,
             self.alpha_per_document,
         )
-        return self._with_topic_moves(with_moves(self, sampler, HDPSplitMerge))
+        n, every = self._proposals(corpus)
+        kind = partial(HDPSplitMerge, every=every)
+        return self._with_topic_moves(with_moves(self, sampler, kind, n))
 
 # %% ../nbs/63_topic_models.ipynb #b4bbb7d4
 class LDA(GibbsTopicModel):
