@@ -1575,6 +1575,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.topic_moves.TopicMoves.start': ('topic_moves.html#topicmoves.start', 'hdp_nb/topic_moves.py'),
                                     'hdp_nb.topic_moves.TopicMoves.sweep': ('topic_moves.html#topicmoves.sweep', 'hdp_nb/topic_moves.py'),
                                     'hdp_nb.topic_moves._draw_all_tables': ('topic_moves.html#_draw_all_tables', 'hdp_nb/topic_moves.py'),
+                                    'hdp_nb.topic_moves.add_misfits': ('topic_moves.html#add_misfits', 'hdp_nb/topic_moves.py'),
                                     'hdp_nb.topic_moves.checked_base': ('topic_moves.html#checked_base', 'hdp_nb/topic_moves.py'),
                                     'hdp_nb.topic_moves.fit_mixture': ('topic_moves.html#fit_mixture', 'hdp_nb/topic_moves.py'),
                                     'hdp_nb.topic_moves.propose_moves': ('topic_moves.html#propose_moves', 'hdp_nb/topic_moves.py')},

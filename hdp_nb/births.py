@@ -28,6 +28,7 @@ from hdp_nb.moves import (
 from .pairs import Proposal, accept
 from hdp_nb.special import (
     draw_curve,
+    draw_index,
     locate_share,
     log_average,
     log_curve,
@@ -411,7 +412,9 @@ def propose_birth(
     workspace: MoveWorkspace,
     proposal: Proposal,
 ) -> bool:
-    """Dissolve a topic into up to four others, or let one be born from several, in place.
+    """Dissolve a topic into up to eight others, or let one be born from several, in place.
+
+    At a temperature other than 1 small topics are dissolved more often than large ones.
 
     Parameters
     ----------
@@ -436,8 +439,10 @@ def propose_birth(
     K = mixture.K[()]
     if K < (2 if proposal.merge else 1):
         return False
-    m = int(rng.random() * K) if proposal.merge else 0
+    m = 0
     if proposal.merge:
+        size = np.ones(K) if proposal.temperature == 1.0 else mixture.pi[:K].sum(axis=1)
+        m = draw_index(rng, 1 / size, K, (1 / size).sum())
         _swap_last(mixture, m)
     accepted, receivers = _weigh_birth(rng, cells, mixture, workspace, proposal)
     done = accepted and _keep_birth(rng, cells, mixture, workspace, receivers, proposal.merge)
