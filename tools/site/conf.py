@@ -154,12 +154,31 @@ def for_readers(docname, nb, outside):
             alt = found.get("fig-alt") or "Figure: " + re.sub(r"[`$\\]", "", headings[-1])
             cell.metadata["mystnb"]["image"] = {"alt": alt}
         cells.append(cell)
+    for scene, at, heading in MOVING:
+        for i, cell in reversed(list(enumerate(cells))):
+            if at == docname and re.match(rf"#+ {re.escape(heading)}\n", cell.source + "\n"):
+                cells.insert(i + 1, nbformat.v4.new_markdown_cell(scene))
     if docname == "index":
         cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
     else:
         cells.insert(1, nbformat.v4.new_markdown_cell(before_reading(docname, cells)))
     nb.cells = cells
     return nb
+
+
+# Figures that move stand in moving.md, and under the headings that they name.
+
+MOVING = re.findall(
+    r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)',
+    (NBS / "moving.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)
+
+
+def on_page(app, docname, template, context, doctree):
+    if docname == "moving" or docname in [at for _, at, _ in MOVING]:
+        app.add_js_file("kernels.js", defer="")
+        app.add_js_file("moving.js", defer="")
 
 
 def fold(code, exported):
@@ -386,4 +405,5 @@ def setup(app):
     app.connect("autodoc-skip-member", skip)
     app.connect("doctree-read", name_headers)
     app.connect("doctree-read", link_equations)
+    app.connect("html-page-context", on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
