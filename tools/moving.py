@@ -20,7 +20,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 import numpy as np
-from numba import njit, typeof, types
+from numba import njit, typeof
 from numba.core import codegen
 
 from hdp_nb import corpus, dp, families, franchise, hmm, hmm_sampler, special, split_merge
@@ -95,10 +95,7 @@ def scenes():
     rng = np.random.default_rng(0)
     alpha, pieces, table = np.array([2.0]), np.zeros(40), np.zeros(60, np.int64)
     made = {
-        "stick": (
-            {"step": (_break, (rng, alpha, pieces))},
-            {"alpha": alpha, "pieces": pieces},
-        ),
+        "stick": ({"step": (_break, (rng, alpha, pieces))}, {"alpha": alpha, "pieces": pieces}),
         "urn": ({"step": (_fill, (rng, alpha.copy(), table))}, {"table": table}),
     }
     made["urn"][1]["alpha"] = made["urn"][0]["step"][1][1]
@@ -219,7 +216,9 @@ class Memory:
             out = [f"0x{struct.pack('>d', value).hex()}"]
         else:
             out = [int(value)]
-        return [f"{kind} {text or 'null' if kind == 'ptr' else text}" for text, kind in zip(out, kinds)]
+        return [
+            f"{kind} {text or 'null' if kind == 'ptr' else text}" for text, kind in zip(out, kinds)
+        ]
 
 
 def take_over_codegen():
@@ -227,7 +226,9 @@ def take_over_codegen():
     codegen.CPUCodeLibrary._optimize_functions = lambda self, module: None
     codegen.CPUCodeLibrary._optimize_final_module = lambda self: None
     codegen.JITCodeLibrary._finalize_specific = lambda self: None
-    codegen.JITCodeLibrary.get_pointer_to_function = lambda self, name: self._ensure_finalized() or 1
+    codegen.JITCodeLibrary.get_pointer_to_function = lambda self, name: (
+        self._ensure_finalized() or 1
+    )
     codegen.JITCPUCodegen.set_env = lambda self, name, env: None
 
 
@@ -300,22 +301,23 @@ def compile_scenes(made):
     memory, about, modules, calls = Memory(), {}, {}, []
     random, result, error = (np.zeros(n, t) for n, t in ((4, np.uint64), (8, np.int64), (8, int)))
 
-    def call(name, function, values, returns):
-        symbol, kinds, module = module_of(function, tuple(typeof(v) for v in values))
-        declared = "" if symbol in modules else f'declare i32 @"{symbol}"({", ".join(kinds)})\n'
+    def call(name, function, values, returns=None):
+        "A function without arguments, or one that numpy's generator has, around a kernel."
+        symbol, kinds, module = module_of(function, tuple(typeof(value) for value in values))
+        at, left = f"ptr inttoptr (i32 {memory.place(result)} to ptr)", iter(kinds[2:])
+        given = [at, f"ptr inttoptr (i32 {memory.place(error)} to ptr)"]
+        given += [text for value in values for text in memory.arguments(value, left)]
+        assert len(given) == len(kinds)
+        run = f'  %status = call i32 @"{symbol}"({", ".join(given)})\n'
+        if symbol not in modules:
+            calls.append(f'declare i32 @"{symbol}"({", ".join(kinds)})\n')
         modules[symbol] = module
-        left = iter(kinds)
-        given = [text for v in (result, error) for text in [f"ptr inttoptr (i32 {memory.place(v)} to ptr)"] if next(left)]
-        for value in values:
-            given += memory.arguments(value, left)
-        assert next(left, None) is None
-        state = "i64 %state" if returns else ""
-        last = f"%v = load {returns}, ptr inttoptr (i32 {memory.place(result)} to ptr)\n  ret {returns} %v"
-        calls.append(
-            f"{declared}define {returns or 'i32'} @{name}({state}) {'noinline' if returns else ''} {{\n"
-            + ("" if returns else "  store i32 HEAP, ptr @free\n")
-            + f'  %r = call i32 @"{symbol}"({", ".join(given)})\n  {last if returns else "ret i32 %r"}\n}}\n'
-        )
+        if returns:
+            run += f"  %value = load {returns}, {at}\n  ret {returns} %value\n"
+            calls.append(f"define {returns} @{name}(i64) noinline {{\n{run}}}\n")
+        else:
+            run = "  store i32 HEAP, ptr @free\n" + run + "  ret i32 %status\n"
+            calls.append(f"define i32 @{name}() {{\n{run}}}\n")
 
     memory.place(random)
     for function, kind in ((next_uint64, "i64"), (next_double, "double")):
@@ -325,7 +327,7 @@ def compile_scenes(made):
         start = BASE + len(memory.bytes)
         for entry, (function, values) in entries.items():
             names.append(f"{scene}_{entry}")
-            call(names[-1], function, values, None)
+            call(names[-1], function, values)
         arrays = {k: [memory.place(a), a.dtype.name, a.size] for k, a in shown.items()}
         about[scene] = {"from": start, "to": BASE + len(memory.bytes), "arrays": arrays}
         about[scene]["entries"] = {entry: names.index(f"{scene}_{entry}") + 1 for entry in entries}
@@ -346,13 +348,30 @@ def compile_scenes(made):
     whole.verify()
     seeds = [[str(w) for w in words_of(np.random.default_rng(seed))] for seed in range(SEEDS)]
     about = {"base": BASE, "result": memory.place(result), "seeds": seeds, "scenes": about}
-    return target.emit_object(whole), bytes(memory.bytes), about
+    return without_names(target.emit_object(whole)), bytes(memory.bytes), about
+
+
+def without_names(module):
+    "A module without its custom sections: names, and what a linker would need."
+    out, at = module[:8], 8
+    while at < len(module):
+        size, shift, end = 0, 0, at + 1
+        while shift == 0 or module[end - 1] & 128:
+            size |= (module[end] & 127) << shift
+            end, shift = end + 1, shift + 7
+        if module[at]:
+            out += module[at : end + size]
+        at = end + size
+    return out
 
 
 def main():
     if len(sys.argv) > 1:  # in a process of its own, since compiling is not for this machine there
         module, memory, about = compile_scenes(pickle.loads(Path(sys.argv[1]).read_bytes()))
-        text = {key: base64.b64encode(data).decode() for key, data in (("module", module), ("memory", memory))}
+        text = {
+            key: base64.b64encode(data).decode()
+            for key, data in (("module", module), ("memory", memory))
+        }
         MADE.write_text(f"const KERNELS = {json.dumps({**about, **text})};\n", encoding="utf-8")
         print(f"{len(module)} bytes of module, {len(memory)} of memory")
         return

@@ -52,7 +52,7 @@ html_css_files, html_js_files = (
 )
 html_math_renderer, html_search_scorer = "katex", str(HERE / "scorer.js")
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
-html_sidebars = {"index": [], "gallery": []}
+html_sidebars = {"index": [], "gallery": [], "moving": []}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "github_url": "https://github.com/hdp-nb/hdp_nb",

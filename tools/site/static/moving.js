@@ -123,14 +123,14 @@ const SCENES = {
           const sitting = t.map((s, c) => c).filter((c) => c >= first && c < offsets[j + 1] && t[c] === b);
           const share = j === at ? `<i>${percent(p[b])}</i>` : "";
           return `<div class="table" style="background:${color(dish[first + b])}"><b>dish ${dish[first + b] + 1}</b>${share}${
-            sitting.map((c) => `<button type="button" data-customer="${c}" aria-pressed="${c === chosen}">${WORDS[x[c]]}</button>`).join("")}</div>`;
+            sitting.map((c) => `<button type="button" data-customer="${c}" aria-pressed="${c === chosen}">${DIARY[x[c]]}</button>`).join("")}</div>`;
         });
         if (j === at) {
           const fresh = p.slice(T).map((q, k) => [q, k]).filter(([q]) => q > 0);
           const known = m.get("m_k"), name = (k) => known[k] ? `dish ${k + 1}` : "a new dish";
           tables.push(`<div class="table new"><b>new table</b>${
             fresh.map(([q, k]) => `<span>${name(k)} <i>${percent(q)}</i></span>`).join("")}</div>`);
-          said = `“${WORDS[x[chosen]]}” in restaurant ${j + 1}: ` + tables.slice(0, T).map((_, b) =>
+          said = `“${DIARY[x[chosen]]}” in restaurant ${j + 1}: ` + tables.slice(0, T).map((_, b) =>
             `table ${b + 1} with dish ${dish[first + b] + 1} ${percent(p[b])}`).join(", ")
             + `; a new table with ${fresh.map(([q, k]) => `${name(k)} ${percent(q)}`).join(", ")}.`;
         }
@@ -185,7 +185,7 @@ const SCENES = {
     },
   },
 };
-const WORDS = "sea sand sun ball goal team".split(" ");
+const DIARY = "sea sand sun ball goal team".split(" ");
 
 async function bring(figure) {
   const scene = SCENES[figure.dataset.scene], m = await Machine.of(figure.dataset.scene);
@@ -220,7 +220,8 @@ async function bring(figure) {
     else if (!scene.length) {
       m.call("step");
       frames.push([m.keep()]);
-      at.max = at.value = frames.length - 1;
+      at.max = frames.length - 1;
+      at.value = at.max;
       if (frames.length > 400) stop();
     } else at.value = 0;
     show();
