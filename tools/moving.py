@@ -152,8 +152,11 @@ def draw(name, seed, steps):
     kernel, args = entries["step"]
     for rng in (arg for arg in args if isinstance(arg, np.random.Generator)):
         rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+    if kernel is _fill:  # the function itself, which is not compiled in Python
+        shown["table"][:] = dp.crp(args[0], len(shown["table"]), shown["alpha"][0])
+        return shown
     for _ in range(steps):
-        kernel(*args)
+        kernel.py_func(*args) if kernel is _break else kernel(*args)
     return shown
 
 

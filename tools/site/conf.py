@@ -22,14 +22,18 @@ from docutils import nodes
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
 HERE = Path(__file__).resolve().parent
 ROOT, NBS = HERE.parent.parent, HERE.parent.parent / "nbs"
-sys.path[:0] = [str(HERE.parent), str(ROOT)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT)]
 from notebooks import directives, notebooks, read  # noqa: E402
+from symbols import say_symbols, symbols_in  # noqa: E402
 
 import hdp_nb  # noqa: E402
 
 project, author, version = "hdp_nb", "The hdp_nb authors", hdp_nb.__version__
 copyright = f"{author}, Apache 2.0"
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
+COLAB = "https://colab.research.google.com/github/hdp-nb/hdp_nb/blob/main/"
+INSTALL = "%pip install git+https://github.com/hdp-nb/hdp_nb"
+CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
 LONG = 25  # lines; a longer cell of the package is folded
 MADE = NBS / "made"  # what is written for the build: pages of the API, pictures of the gallery
 
@@ -127,10 +131,11 @@ def link_out(folder, link):
 
 
 def for_readers(docname, nb, outside):
-    cells = []
+    cells, number, heading = [], 0, docname
     for cell in nb.cells:
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\]\((?!\w+:|#)([^)\s]+)", outside, cell.source)
+            heading = ([heading] + re.findall(r"^#+ (.*)", cell.source, re.M))[-1]
         elif cell.cell_type == "code":
             found, code = directives(cell)
             if "hide" in found or not code:
@@ -148,11 +153,11 @@ def for_readers(docname, nb, outside):
                     "tags": ["hide-input"],
                     "mystnb": {"code_prompt_show": folded, "code_prompt_hide": folded},
                 }
-            headings = re.findall(
-                r"^#+ (.*)", "\n".join(c.source for c in cells if c.cell_type == "markdown"), re.M
-            )
-            alt = found.get("fig-alt") or "Figure: " + re.sub(r"[`$\\]", "", headings[-1])
-            cell.metadata["mystnb"]["image"] = {"alt": alt}
+            if any("image/png" in output.get("data", {}) for output in cell.outputs):
+                number += 1
+                seen = CAPTIONS.get(docname, {}).get(cell.id) or found.get("fig-alt") or heading
+                cell.metadata["mystnb"]["image"] = {"alt": re.sub(r"[`$\\]", "", seen)}
+                cell.metadata["mystnb"]["figure"] = {"caption": f"**Figure {number}.** {seen}"}
         cells.append(cell)
     for scene, at, heading in MOVING:
         for i, cell in reversed(list(enumerate(cells))):
@@ -161,7 +166,9 @@ def for_readers(docname, nb, outside):
     if docname == "index":
         cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
     else:
-        cells.insert(1, nbformat.v4.new_markdown_cell(before_reading(docname, cells)))
+        first, last = around(docname, cells)
+        cells.insert(1, nbformat.v4.new_markdown_cell(first))
+        cells.append(nbformat.v4.new_markdown_cell(last))
     nb.cells = cells
     return nb
 
@@ -219,13 +226,21 @@ def house():
     }
 
 
+OWN_SYMBOLS = {
+    path.stem: symbols_in(cell.source)
+    for path in notebooks()
+    for cell in read(path).cells
+    if cell.cell_type == "markdown" and re.search("^#+ Symbols$", cell.source, re.M)
+}
 PLUMBING = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
 HOUSE = house()
 MODULES = [f"hdp_nb.{module}" for _, module, _ in HOUSE.values() if module]
 
 
-def before_reading(docname, cells):
-    """The line under the title: how long it takes, what it builds on, where it leads."""
+def around(docname, cells):
+    """The lines under the title and at the end: how long it takes, what it builds on, where it
+    leads, and how to run it.
+    """
     prose = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
     code = sum(
         len(cell.source.splitlines())
@@ -235,15 +250,18 @@ def before_reading(docname, cells):
     _, module, on = HOUSE[docname]
     leads = [stem for stem, (_, _, uses) in HOUSE.items() if docname in uses]
     link = lambda stem: f"[{HOUSE[stem][0]}]({stem}.ipynb)"
-    parts = [f"About {round(prose / 200 + code / 30) or 1} minutes"]
+    ways = []
     for what, stems in (("Builds on", on), ("Leads to", leads)):
         if stems:
             more = f" and {len(stems) - 6} more" * (len(stems) > 6)
-            parts.append(f"**{what}** " + ", ".join(map(link, stems[:6])) + more)
+            ways.append(f"**{what}** " + ", ".join(map(link, stems[:6])) + more)
+    parts = [f"About {round(prose / 200 + code / 30) or 1} minutes", *ways]
     if module:
         parts.append(f"[API](made/hdp_nb.{module}.rst)")
-    parts.append(f"[Notebook]({SOURCE}nbs/{docname}.ipynb)")
-    return ":::{div} reading\n" + " · ".join(parts) + "\n:::"
+    parts += ["[Symbols](glossary.md)", f"[Notebook]({SOURCE}nbs/{docname}.ipynb)"]
+    run = f"[Run it in Colab]({COLAB}nbs/{docname}.ipynb) after a cell with `{INSTALL}`"
+    line = lambda *texts: ":::{div} reading\n" + "\n\n".join(texts) + "\n:::"
+    return line(" · ".join(parts), run), line(" · ".join(ways)) if ways else ""
 
 
 # The gallery: a link alone on its line becomes the n-th picture under that heading, linked.
@@ -355,9 +373,16 @@ def plain_text(app, what, name, thing, options, lines):
 # Equations.
 
 
+SYMBOLS = symbols_in((NBS / "glossary.md").read_text(encoding="utf-8"))
+
+
 def set_math(kind):
     def visit(self, node):
-        tag = self.starttag(node, kind, "", CLASS="tex notranslate")
+        said = say_symbols(
+            node.astext(), {**SYMBOLS, **OWN_SYMBOLS.get(self.builder.current_docname, {})}
+        )
+        more = {"title": said} if said else {}
+        tag = self.starttag(node, kind, "", CLASS="tex notranslate", **more)
         self.body.append(tag + self.encode(node.astext()) + f"</{kind}>")
         raise nodes.SkipNode
 
