@@ -1,4 +1,4 @@
-"""What the letters of a formula mean, from the tables of symbols in glossary.md and in notebooks."""
+"""What the letters of a formula mean: tables of symbols in glossary.md and in notebooks."""
 
 import re
 import unicodedata
