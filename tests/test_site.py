@@ -105,7 +105,8 @@ LOOK = """() => {
         unset: all(".tex").filter(at => !at.querySelector(".katex")).length,
         links: [...new Set(all("a[href]").map(a => a.getAttribute("href")))],
         twice: all("[id]").map(at => at.id).filter((id, i, ids) => ids.indexOf(id) !== i),
-        pictures: all("article img").filter(img => !img.naturalWidth || !img.alt).length,
+        pictures: all("article img").filter(img => !img.naturalWidth || !img.alt
+            || img.closest(".cell_output") && !img.closest("figure").innerText.includes("Figure ")).length,
         api: all("header a, nav a").some(a => a.innerText.trim() === "API"),
     }
 }"""
@@ -251,6 +252,27 @@ def test_equations_are_linked_where_they_are_cited(tab, base):
     tab.goto(base + "12_dp.html")
     link = tab.locator("article p a", has_text="(5)").first
     assert tab.locator(link.get_attribute("href")).locator(".katex-tag").inner_text() == "(5)"
+
+
+def test_equations_of_other_notebooks_are_linked(tab, base):
+    tab.goto(base + "42_hmm_blocked.html")
+    links = [a.get_attribute("href") for a in tab.locator("article p a").all()]
+    assert any(re.fullmatch(r"41_hmm.html#eq-H\d", link) for link in links)
+
+
+def test_formulas_say_what_their_symbols_mean(tab, base):
+    """As the notebook's own table has it; elsewhere as the glossary has it."""
+    tab.goto(base + "15_franchise.html")
+    said = lambda tex: [
+        at.get_attribute("title")
+        for at in tab.locator("span.tex").all()
+        if at.locator("annotation").first.text_content() == tex
+    ]
+    assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
+    tab.goto(base + "73_widgets.html")
+    assert set(said("\\gamma")) == {
+        "γ: concentration of the top DP: the larger, the more components in the whole corpus"
+    }
 
 
 def test_pages_follow_each_other_in_reading_order(site):

@@ -56,7 +56,7 @@ html_css_files, html_js_files = (
 )
 html_math_renderer, html_search_scorer = "katex", str(HERE / "scorer.js")
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
-html_sidebars = {"index": [], "gallery": [], "moving": []}
+html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "github_url": "https://github.com/hdp-nb/hdp_nb",
@@ -230,8 +230,16 @@ OWN_SYMBOLS = {
     path.stem: symbols_in(cell.source)
     for path in notebooks()
     for cell in read(path).cells
-    if cell.cell_type == "markdown" and re.search("^#+ Symbols$", cell.source, re.M)
+    if cell.cell_type == "markdown" and re.search(r"\| meaning \|$", cell.source, re.M)
 }
+# Our own equations, which have a letter, and the notebook in which each stands, if it is one only.
+TAGS = {
+    (tag, path.stem)
+    for path in notebooks()
+    for cell in read(path).cells
+    for tag in re.findall(r"\\tag\{([A-Z]\d+)\}", cell.source)
+}
+EQUATIONS = {t: stem for t, stem in TAGS if sum(t == other for other, _ in TAGS) == 1}
 PLUMBING = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
 HOUSE = house()
 MODULES = [f"hdp_nb.{module}" for _, module, _ in HOUSE.values() if module]
@@ -373,7 +381,9 @@ def plain_text(app, what, name, thing, options, lines):
 # Equations.
 
 
+# Of glossary.md on every page: a letter alone may be something else there, but for three.
 SYMBOLS = symbols_in((NBS / "glossary.md").read_text(encoding="utf-8"))
+SYMBOLS = {s: meaning for s, meaning in SYMBOLS.items() if len(s) > 1 or s in "KJV"}
 
 
 def set_math(kind):
@@ -409,11 +419,18 @@ def link_equations(app, doctree):
         if isinstance(text.parent, (nodes.literal, nodes.reference, nodes.title)):
             continue
         parts = re.split(r"(\([\w'’]{1,4}\))", text)
-        blocks = [tags.get(part[1:-1].replace("’", "'")) for part in parts]
-        if any(blocks):
-            link = lambda part, block: nodes.reference("", part, refid=block["ids"][-1])
-            new = [link(*pair) if pair[1] else nodes.Text(pair[0]) for pair in zip(parts, blocks)]
-            text.parent.replace(text, new)
+        links = []
+        for part in parts:
+            tag = part[1:-1].replace("’", "'")
+            if tag in tags:
+                links.append(nodes.reference("", part, refid=tags[tag]["ids"][-1]))
+            elif tag in EQUATIONS:
+                page = app.builder.get_relative_uri(app.env.docname, EQUATIONS[tag])
+                links.append(nodes.reference("", part, refuri=f"{page}#eq-{tag}"))
+            else:
+                links.append(nodes.Text(part))
+        if len(links) > 1:
+            text.parent.replace(text, links)
 
 
 def tidy(app, error):

@@ -7,6 +7,9 @@ SYMBOL = re.compile(r"(?<![A-Za-z\\])(\\?[A-Za-z]+)((?:_(?:\{[^{}]*\}|\\?\w))?)"
 WORDS = re.compile(r"\\(?:tag|text\w*|mathrm|operatorname)\s*\{[^{}]*\}")
 
 
+SIGNS = {"ldots": "…", "dots": "…", "cdot": "·", "mid": "|", "ell": "l", "sim": "~", "infty": "∞"}
+
+
 def bare(tex):
     return re.sub(r"[ {}]", "", tex)
 
@@ -15,6 +18,8 @@ def plain(tex):
     """Greek letters as such, without dollars and braces."""
 
     def letter(at):
+        if at[1] in SIGNS:
+            return SIGNS[at[1]]
         size = "SMALL" if at[1].islower() else "CAPITAL"
         try:
             return unicodedata.lookup(f"GREEK {size} LETTER {at[1]}")
@@ -29,11 +34,15 @@ def symbols_in(text):
     found = {}
     for row in re.findall(r"^\|(.*)\|$", text, re.M):
         *names, meaning = row.split("|")
+        meaning = re.sub(r", \[[^]]*\]\([^)]*\) $", "", meaning)  # where to read on
         meaning = plain(re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", meaning)).strip()
-        for formula in re.findall(r"\$([^$]+)\$", "|".join(names)):
-            for symbol in re.split(r",(?:\\ )?", formula):
-                if meaning:
-                    found.setdefault(bare(symbol), meaning)
+        for column in names if meaning else ():
+            formulas = re.findall(r"\$([^$]+)\$", column)
+            symbols = [bare(one) for formula in formulas for one in re.split(r",(?:\\ )?", formula)]
+            parts = meaning.split("; ")  # one for each symbol, or all for all
+            if len(parts) != len(symbols):
+                parts = [meaning] * len(symbols)
+            found = dict(zip(symbols, parts)) | found
     return found
 
 
