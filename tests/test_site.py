@@ -106,7 +106,8 @@ LOOK = """() => {
         links: [...new Set(all("a[href]").map(a => a.getAttribute("href")))],
         twice: all("[id]").map(at => at.id).filter((id, i, ids) => ids.indexOf(id) !== i),
         pictures: all("article img").filter(img => !img.naturalWidth || !img.alt
-            || img.closest(".cell_output") && !img.closest("figure").innerText.includes("Figure ")).length,
+            || img.matches(".cell_output *") && !img.closest("figure").innerText.match("Figure ")
+        ).length,
         api: all("header a, nav a").some(a => a.innerText.trim() === "API"),
     }
 }"""
