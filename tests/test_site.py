@@ -261,14 +261,14 @@ def test_equations_of_other_notebooks_are_linked(tab, base):
     assert any(re.fullmatch(r"41_hmm.html#eq-H\d", link) for link in links)
 
 
+SAID = """tex => [...document.querySelectorAll("span.tex")]
+    .filter(at => at.querySelector("annotation").textContent === tex).map(at => at.title)"""
+
+
 def test_formulas_say_what_their_symbols_mean(tab, base):
     """As the notebook's own table has it; elsewhere as the glossary has it."""
     tab.goto(base + "15_franchise.html")
-    said = lambda tex: [
-        at.get_attribute("title")
-        for at in tab.locator("span.tex").all()
-        if at.locator("annotation").first.text_content() == tex
-    ]
+    said = lambda tex: tab.evaluate(SAID, tex)
     assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
     tab.goto(base + "73_widgets.html")
     assert set(said("\\gamma")) == {

@@ -18,6 +18,7 @@ from pathlib import Path
 import nbformat
 import yaml
 from docutils import nodes
+from sphinx import addnodes
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
 HERE = Path(__file__).resolve().parent
@@ -159,10 +160,10 @@ def for_readers(docname, nb, outside):
                 cell.metadata["mystnb"]["image"] = {"alt": re.sub(r"[`$\\]", "", seen)}
                 cell.metadata["mystnb"]["figure"] = {"caption": f"**Figure {number}.** {seen}"}
         cells.append(cell)
-    for scene, at, heading in MOVING:
-        for i, cell in reversed(list(enumerate(cells))):
-            if at == docname and re.match(rf"#+ {re.escape(heading)}\n", cell.source + "\n"):
-                cells.insert(i + 1, nbformat.v4.new_markdown_cell(scene))
+    for scene, at, under in MOVING:
+        if at == docname:
+            heads = [cell.source.partition("\n")[0].lstrip("# ") for cell in cells]
+            cells.insert(heads.index(under) + 1, nbformat.v4.new_markdown_cell(scene))
     if docname == "index":
         cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
     else:
@@ -207,8 +208,7 @@ def fold(code, exported):
 def house():
     """Of every notebook: its title, its module, and the notebooks that its code imports from."""
     made, uses = {}, {}
-    for path in notebooks():
-        cells = read(path).cells
+    for stem, cells in CELLS.items():
         code = [directives(cell) for cell in cells if cell.cell_type == "code"]
         exported = "\n".join(text for found, text in code if "export" in found)
         exported = exported or "\n".join(text for _, text in code)
@@ -218,7 +218,7 @@ def house():
             home = [getattr(hdp_nb, name, None) for name in re.findall(r"\w+", names)]
             used |= {getattr(thing, "__module__", "").rpartition(".")[2] for thing in home}
         title = re.sub(r"^# ", "", cells[0].source.splitlines()[0])
-        made[path.stem], uses[path.stem] = (title, module), used - PLUMBING
+        made[stem], uses[stem] = (title, module), used - PLUMBING
     by_module = {module: stem for stem, (_, module) in made.items() if module}
     return {
         stem: (*made[stem], [s for s in made if s in {by_module.get(m) for m in uses[stem]}])
@@ -226,17 +226,18 @@ def house():
     }
 
 
+CELLS = {path.stem: read(path).cells for path in notebooks()}
 OWN_SYMBOLS = {
-    path.stem: symbols_in(cell.source)
-    for path in notebooks()
-    for cell in read(path).cells
+    stem: symbols_in(cell.source)
+    for stem, cells in CELLS.items()
+    for cell in cells
     if cell.cell_type == "markdown" and re.search(r"\| meaning \|$", cell.source, re.M)
 }
 # Our own equations, which have a letter, and the notebook in which each stands, if it is one only.
 TAGS = {
-    (tag, path.stem)
-    for path in notebooks()
-    for cell in read(path).cells
+    (tag, stem)
+    for stem, cells in CELLS.items()
+    for cell in cells
     for tag in re.findall(r"\\tag\{([A-Z]\d+)\}", cell.source)
 }
 EQUATIONS = {t: stem for t, stem in TAGS if sum(t == other for other, _ in TAGS) == 1}
@@ -284,7 +285,7 @@ def slug(heading):
 def show_picture(link):
     alt, name, anchor, n = link.groups(default="1")
     at, found = None, []
-    for cell in read(NBS / f"{name}.ipynb").cells:
+    for cell in CELLS[name]:
         if cell.cell_type == "markdown":
             at = ([at] + [slug(h) for h in re.findall(r"^#+ (.*)", cell.source, re.M)])[-1]
         elif at == anchor:
@@ -409,6 +410,14 @@ def name_headers(app, doctree):
             cell += nodes.inline("", "of what", classes=["visually-hidden"])
 
 
+def linked(node):
+    "Whether it is part of a link."
+    while node := node.parent:
+        if isinstance(node, (nodes.reference, addnodes.pending_xref)):
+            return True
+    return False
+
+
 def link_equations(app, doctree):
     tags = {}
     for block in doctree.findall(nodes.math_block):
@@ -416,7 +425,7 @@ def link_equations(app, doctree):
             if tags.setdefault(tag, block) is block:
                 block["ids"].append("eq-" + re.sub(r"\W", "p", tag))
     for text in list(doctree.findall(nodes.Text)):
-        if isinstance(text.parent, (nodes.literal, nodes.reference, nodes.title)):
+        if isinstance(text.parent, (nodes.literal, nodes.title)) or linked(text):
             continue
         parts = re.split(r"(\([\w'’]{1,4}\))", text)
         links = []
