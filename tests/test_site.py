@@ -6,15 +6,21 @@ import re
 import subprocess
 import sys
 import threading
+from collections import Counter
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urljoin
 
 import axe_playwright_python
+import moving
+import numpy as np
 import pytest
 import run
 import yaml
+from naive import log_words
 from notebooks import ROOT, notebooks
+
+from hdp_nb.dp import log_eppf
 
 NBS = ROOT / "nbs"
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
@@ -99,7 +105,9 @@ LOOK = """() => {
         unset: all(".tex").filter(at => !at.querySelector(".katex")).length,
         links: [...new Set(all("a[href]").map(a => a.getAttribute("href")))],
         twice: all("[id]").map(at => at.id).filter((id, i, ids) => ids.indexOf(id) !== i),
-        pictures: all("article img").filter(img => !img.naturalWidth || !img.alt).length,
+        pictures: all("article img").filter(img => !img.naturalWidth || !img.alt
+            || img.matches(".cell_output *") && !img.closest("figure").innerText.match("Figure ")
+        ).length,
         api: all("header a, nav a").some(a => a.innerText.trim() === "API"),
     }
 }"""
@@ -247,6 +255,27 @@ def test_equations_are_linked_where_they_are_cited(tab, base):
     assert tab.locator(link.get_attribute("href")).locator(".katex-tag").inner_text() == "(5)"
 
 
+def test_equations_of_other_notebooks_are_linked(tab, base):
+    tab.goto(base + "42_hmm_blocked.html")
+    links = [a.get_attribute("href") for a in tab.locator("article p a").all()]
+    assert any(re.fullmatch(r"41_hmm.html#eq-H\d", link) for link in links)
+
+
+SAID = """tex => [...document.querySelectorAll("span.tex")]
+    .filter(at => at.querySelector("annotation").textContent === tex).map(at => at.title)"""
+
+
+def test_formulas_say_what_their_symbols_mean(tab, base):
+    """As the notebook's own table has it; elsewhere as the glossary has it."""
+    tab.goto(base + "15_franchise.html")
+    said = lambda tex: tab.evaluate(SAID, tex)
+    assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
+    tab.goto(base + "73_widgets.html")
+    assert set(said("\\gamma")) == {
+        "γ: concentration of the top DP: the larger, the more components in the whole corpus"
+    }
+
+
 def test_pages_follow_each_other_in_reading_order(site):
     read, page = ["index"], "index"
     while "rel=next" in (html := (site / f"{page}.html").read_text("utf-8").replace('"', "")):
@@ -294,3 +323,91 @@ def test_gallery(tab, base):
         assert links and all(link.locator("img").get_attribute("alt") for link in links)
         shown |= {link.get_attribute("href").partition(".")[0] for link in links}
     assert shown == {name for name in PAGES if name.startswith("9")}
+
+
+STEPS = {"stick": 1, "urn": 1, "franchise": 20, "bars": 10, "split": 20, "hmm": 60}
+DRAWN = """async ([name, seed, steps]) => {
+    const machine = await Machine.of(name);
+    machine.reset(seed);
+    for (let i = 0; i < steps; i++) machine.call("step");
+    return Object.fromEntries(Object.keys(machine.arrays).map(key => [key, machine.get(key)]));
+}"""
+
+
+def test_the_browser_draws_what_python_draws(tab, base):
+    """Every array of a scene, after the same steps from the same seed; another seed differs."""
+    tab.goto(base + "moving.html")
+    for name, steps in STEPS.items():
+        here, there = moving.draw(name, 3, steps), tab.evaluate(DRAWN, [name, 3, steps])
+        other = moving.draw(name, 4, steps)
+        for key, array in here.items():
+            close = np.allclose if array.dtype == float else np.array_equal
+            assert close(array.ravel(), there[key]), f"{name}: {key}"
+        assert any(not np.array_equal(here[key], other[key]) for key in here)
+
+
+def test_figures_that_move(tab, base):
+    """Each in its notebook, too; clicks change what is seen and said, and the slider goes back."""
+    tab.goto(base + "moving.html")
+    tab.faults.clear()
+    assert {f.get_attribute("data-scene") for f in tab.locator(".moving").all()} == set(STEPS)
+    for name in STEPS:
+        figure = tab.locator(f".moving[data-scene={name}]")
+        look = lambda: (figure.locator(".stage").inner_html(), figure.locator("p").inner_text())
+        figure.locator("button", has_text="Step").wait_for()
+        seen = [look()]
+        for button in ("Step", "Step", "Other numbers"):
+            figure.locator("button", has_text=button).click()
+            seen.append(look())
+        assert all(a[0] != b[0] and a[1] for a, b in zip(seen, seen[1:])), name
+        figure.locator("button", has_text="Step").focus()
+        tab.keyboard.press("Enter")
+        after = look()
+        assert after != seen[-1]
+        figure.locator("input").first.focus()
+        tab.keyboard.press("ArrowLeft")
+        assert look()[1] != after[1], name
+    assert tab.faults == []
+
+
+def weigh_by_seatings(i):
+    """The joint probability of everything, with customer i at each table and at new ones."""
+    shown = moving.scenes()["franchise"][1]
+    x, t, z = (shown[name].tolist() for name in ("x", "t", "z"))
+    doc = np.repeat(range(4), np.diff(shown["offsets"])).tolist()
+    dish, j, T = dict(zip(zip(doc, t), z)), doc[i], int(shown["n_tables"][doc[i]])
+    others = {key for c, key in enumerate(zip(doc, t)) if c != i}
+    known = {dish[key] for key in others}
+    seats = [(b, dish[d, b]) for d, b in others if d == j]
+    seats += [(T, k) for k in known | {min(set(range(16)) - known)}]
+
+    def log_joint(table, k):
+        at = list(zip(doc, t[:i] + [table] + t[i + 1 :]))
+        served = {key: k if key == (j, table) else dish[key] for key in at}
+        total = log_words(x, [served[key] for key in at], len(moving.WORDS), float(shown["eta"]))
+        total += log_eppf(list(Counter(served.values()).values()), float(shown["gamma"]))
+        sizes = [[n for key, n in Counter(at).items() if key[0] == d] for d in range(4)]
+        return total + sum(log_eppf(n, float(shown["alpha"])) for n in sizes)
+
+    p = np.exp([log_joint(*seat) for seat in seats])
+    out = np.zeros_like(shown["out"])
+    out[[b + k * (b == T) for b, k in seats]] = p / p.sum()
+    return out
+
+
+def test_probabilities_of_a_customer(tab, base):
+    """Those by which whole seatings differ: at every table, and at a new one with every dish."""
+    tab.goto(base + "15_franchise.html")
+    tab.locator("[data-customer='9']").click()
+    said = tab.locator(".moving[data-scene=franchise] p").inner_text()
+    shown = [float(p) / 100 for p in re.findall(r"([\d.]+)%", said)]
+    assert "restaurant 2" in said and sum(shown) == pytest.approx(1, abs=0.005)
+    there = tab.evaluate("""async () => {
+        const machine = await Machine.of("franchise");
+        machine.set("chosen", 9);
+        machine.call("weigh");
+        return machine.get("out");
+    }""")
+    expected, other = weigh_by_seatings(9), weigh_by_seatings(10)
+    assert np.allclose(there, expected, atol=1e-9) and not np.allclose(there, other, atol=1e-3)
+    assert np.allclose([p for p in there if p > 0], shown, atol=0.00051)

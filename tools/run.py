@@ -11,7 +11,8 @@ and for whoever changes a notebook:
     python tools/run.py export             notebooks -> hdp_nb/*.py, and index.ipynb -> README.md
     python tools/run.py clean              format notebooks and scripts, and strip from the
                                            notebooks what does not belong into git
-    python tools/run.py hooks              let git do the last two before every commit
+    python tools/run.py moving             compile the kernels that move on the site's pages
+    python tools/run.py hooks              let git export and clean before every commit
 
 Packages go into .venv/ beside this folder, in exactly the versions that are tested; the second
 time everything is in place.  A new Python or new pins mean: installed anew.
@@ -137,6 +138,8 @@ def command(task, arguments):
         out, *options = arguments or ["_site"]
         sphinx = "-m sphinx -q -E -W --keep-going -j 2 -d build/doctrees -c tools/site nbs".split()
         return [PYTHON, *sphinx, out, *options]
+    if task == "moving":
+        return [PYTHON, str(TOOLS / "moving.py"), *arguments]
     if task in ("notebooks", "export", "clean", "hooks"):
         return [PYTHON, str(TOOLS / "notebooks.py"), task] + arguments
     fail(f"unknown task {task!r}; try python tools/run.py --help")

@@ -18,18 +18,23 @@ from pathlib import Path
 import nbformat
 import yaml
 from docutils import nodes
+from sphinx import addnodes
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
 HERE = Path(__file__).resolve().parent
 ROOT, NBS = HERE.parent.parent, HERE.parent.parent / "nbs"
-sys.path[:0] = [str(HERE.parent), str(ROOT)]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT)]
 from notebooks import directives, notebooks, read  # noqa: E402
+from symbols import say_symbols, symbols_in  # noqa: E402
 
 import hdp_nb  # noqa: E402
 
 project, author, version = "hdp_nb", "The hdp_nb authors", hdp_nb.__version__
 copyright = f"{author}, Apache 2.0"
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
+COLAB = "https://colab.research.google.com/github/hdp-nb/hdp_nb/blob/main/"
+INSTALL = "%pip install git+https://github.com/hdp-nb/hdp_nb"
+CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
 LONG = 25  # lines; a longer cell of the package is folded
 MADE = NBS / "made"  # what is written for the build: pages of the API, pictures of the gallery
 
@@ -52,7 +57,7 @@ html_css_files, html_js_files = (
 )
 html_math_renderer, html_search_scorer = "katex", str(HERE / "scorer.js")
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
-html_sidebars = {"index": [], "gallery": []}
+html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
 html_context = {"default_mode": "auto"}
 html_theme_options = {
     "github_url": "https://github.com/hdp-nb/hdp_nb",
@@ -127,10 +132,11 @@ def link_out(folder, link):
 
 
 def for_readers(docname, nb, outside):
-    cells = []
+    cells, number, heading = [], 0, docname
     for cell in nb.cells:
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\]\((?!\w+:|#)([^)\s]+)", outside, cell.source)
+            heading = ([heading] + re.findall(r"^#+ (.*)", cell.source, re.M))[-1]
         elif cell.cell_type == "code":
             found, code = directives(cell)
             if "hide" in found or not code:
@@ -148,18 +154,39 @@ def for_readers(docname, nb, outside):
                     "tags": ["hide-input"],
                     "mystnb": {"code_prompt_show": folded, "code_prompt_hide": folded},
                 }
-            headings = re.findall(
-                r"^#+ (.*)", "\n".join(c.source for c in cells if c.cell_type == "markdown"), re.M
-            )
-            alt = found.get("fig-alt") or "Figure: " + re.sub(r"[`$\\]", "", headings[-1])
-            cell.metadata["mystnb"]["image"] = {"alt": alt}
+            if any("image/png" in output.get("data", {}) for output in cell.outputs):
+                number += 1
+                seen = CAPTIONS.get(docname, {}).get(cell.id) or found.get("fig-alt") or heading
+                cell.metadata["mystnb"]["image"] = {"alt": re.sub(r"[`$\\]", "", seen)}
+                cell.metadata["mystnb"]["figure"] = {"caption": f"**Figure {number}.** {seen}"}
         cells.append(cell)
+    for scene, at, under in MOVING:
+        if at == docname:
+            heads = [cell.source.partition("\n")[0].lstrip("# ") for cell in cells]
+            cells.insert(heads.index(under) + 1, nbformat.v4.new_markdown_cell(scene))
     if docname == "index":
         cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
     else:
-        cells.insert(1, nbformat.v4.new_markdown_cell(before_reading(docname, cells)))
+        first, last = around(docname, cells)
+        cells.insert(1, nbformat.v4.new_markdown_cell(first))
+        cells.append(nbformat.v4.new_markdown_cell(last))
     nb.cells = cells
     return nb
+
+
+# Figures that move stand in moving.md, and under the headings that they name.
+
+MOVING = re.findall(
+    r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)',
+    (NBS / "moving.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)
+
+
+def on_page(app, docname, template, context, doctree):
+    if docname == "moving" or docname in [at for _, at, _ in MOVING]:
+        app.add_js_file("kernels.js", defer="")
+        app.add_js_file("moving.js", defer="")
 
 
 def fold(code, exported):
@@ -181,8 +208,7 @@ def fold(code, exported):
 def house():
     """Of every notebook: its title, its module, and the notebooks that its code imports from."""
     made, uses = {}, {}
-    for path in notebooks():
-        cells = read(path).cells
+    for stem, cells in CELLS.items():
         code = [directives(cell) for cell in cells if cell.cell_type == "code"]
         exported = "\n".join(text for found, text in code if "export" in found)
         exported = exported or "\n".join(text for _, text in code)
@@ -192,7 +218,7 @@ def house():
             home = [getattr(hdp_nb, name, None) for name in re.findall(r"\w+", names)]
             used |= {getattr(thing, "__module__", "").rpartition(".")[2] for thing in home}
         title = re.sub(r"^# ", "", cells[0].source.splitlines()[0])
-        made[path.stem], uses[path.stem] = (title, module), used - PLUMBING
+        made[stem], uses[stem] = (title, module), used - PLUMBING
     by_module = {module: stem for stem, (_, module) in made.items() if module}
     return {
         stem: (*made[stem], [s for s in made if s in {by_module.get(m) for m in uses[stem]}])
@@ -200,13 +226,30 @@ def house():
     }
 
 
+CELLS = {path.stem: read(path).cells for path in notebooks()}
+OWN_SYMBOLS = {
+    stem: symbols_in(cell.source)
+    for stem, cells in CELLS.items()
+    for cell in cells
+    if cell.cell_type == "markdown" and re.search(r"\| meaning \|$", cell.source, re.M)
+}
+# Our own equations, which have a letter, and the notebook in which each stands, if it is one only.
+TAGS = {
+    (tag, stem)
+    for stem, cells in CELLS.items()
+    for cell in cells
+    for tag in re.findall(r"\\tag\{([A-Z]\d+)\}", cell.source)
+}
+EQUATIONS = {t: stem for t, stem in TAGS if sum(t == other for other, _ in TAGS) == 1}
 PLUMBING = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
 HOUSE = house()
 MODULES = [f"hdp_nb.{module}" for _, module, _ in HOUSE.values() if module]
 
 
-def before_reading(docname, cells):
-    """The line under the title: how long it takes, what it builds on, where it leads."""
+def around(docname, cells):
+    """The lines under the title and at the end: how long it takes, what it builds on, where it
+    leads, and how to run it.
+    """
     prose = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
     code = sum(
         len(cell.source.splitlines())
@@ -216,15 +259,18 @@ def before_reading(docname, cells):
     _, module, on = HOUSE[docname]
     leads = [stem for stem, (_, _, uses) in HOUSE.items() if docname in uses]
     link = lambda stem: f"[{HOUSE[stem][0]}]({stem}.ipynb)"
-    parts = [f"About {round(prose / 200 + code / 30) or 1} minutes"]
+    ways = []
     for what, stems in (("Builds on", on), ("Leads to", leads)):
         if stems:
             more = f" and {len(stems) - 6} more" * (len(stems) > 6)
-            parts.append(f"**{what}** " + ", ".join(map(link, stems[:6])) + more)
+            ways.append(f"**{what}** " + ", ".join(map(link, stems[:6])) + more)
+    parts = [f"About {round(prose / 200 + code / 30) or 1} minutes", *ways]
     if module:
         parts.append(f"[API](made/hdp_nb.{module}.rst)")
-    parts.append(f"[Notebook]({SOURCE}nbs/{docname}.ipynb)")
-    return ":::{div} reading\n" + " · ".join(parts) + "\n:::"
+    parts += ["[Symbols](glossary.md)", f"[Notebook]({SOURCE}nbs/{docname}.ipynb)"]
+    run = f"[Run it in Colab]({COLAB}nbs/{docname}.ipynb) after a cell with `{INSTALL}`"
+    line = lambda *texts: ":::{div} reading\n" + "\n\n".join(texts) + "\n:::"
+    return line(" · ".join(parts), run), line(" · ".join(ways)) if ways else ""
 
 
 # The gallery: a link alone on its line becomes the n-th picture under that heading, linked.
@@ -239,7 +285,7 @@ def slug(heading):
 def show_picture(link):
     alt, name, anchor, n = link.groups(default="1")
     at, found = None, []
-    for cell in read(NBS / f"{name}.ipynb").cells:
+    for cell in CELLS[name]:
         if cell.cell_type == "markdown":
             at = ([at] + [slug(h) for h in re.findall(r"^#+ (.*)", cell.source, re.M)])[-1]
         elif at == anchor:
@@ -336,9 +382,18 @@ def plain_text(app, what, name, thing, options, lines):
 # Equations.
 
 
+# Of glossary.md on every page: a letter alone may be something else there, but for three.
+SYMBOLS = symbols_in((NBS / "glossary.md").read_text(encoding="utf-8"))
+SYMBOLS = {s: meaning for s, meaning in SYMBOLS.items() if len(s) > 1 or s in "KJV"}
+
+
 def set_math(kind):
     def visit(self, node):
-        tag = self.starttag(node, kind, "", CLASS="tex notranslate")
+        said = say_symbols(
+            node.astext(), {**SYMBOLS, **OWN_SYMBOLS.get(self.builder.current_docname, {})}
+        )
+        more = {"title": said} if said else {}
+        tag = self.starttag(node, kind, "", CLASS="tex notranslate", **more)
         self.body.append(tag + self.encode(node.astext()) + f"</{kind}>")
         raise nodes.SkipNode
 
@@ -355,6 +410,14 @@ def name_headers(app, doctree):
             cell += nodes.inline("", "of what", classes=["visually-hidden"])
 
 
+def linked(node):
+    "Whether it is part of a link."
+    while node := node.parent:
+        if isinstance(node, (nodes.reference, addnodes.pending_xref)):
+            return True
+    return False
+
+
 def link_equations(app, doctree):
     tags = {}
     for block in doctree.findall(nodes.math_block):
@@ -362,14 +425,21 @@ def link_equations(app, doctree):
             if tags.setdefault(tag, block) is block:
                 block["ids"].append("eq-" + re.sub(r"\W", "p", tag))
     for text in list(doctree.findall(nodes.Text)):
-        if isinstance(text.parent, (nodes.literal, nodes.reference, nodes.title)):
+        if isinstance(text.parent, (nodes.literal, nodes.title)) or linked(text):
             continue
         parts = re.split(r"(\([\w'’]{1,4}\))", text)
-        blocks = [tags.get(part[1:-1].replace("’", "'")) for part in parts]
-        if any(blocks):
-            link = lambda part, block: nodes.reference("", part, refid=block["ids"][-1])
-            new = [link(*pair) if pair[1] else nodes.Text(pair[0]) for pair in zip(parts, blocks)]
-            text.parent.replace(text, new)
+        links = []
+        for part in parts:
+            tag = part[1:-1].replace("’", "'")
+            if tag in tags:
+                links.append(nodes.reference("", part, refid=tags[tag]["ids"][-1]))
+            elif tag in EQUATIONS:
+                page = app.builder.get_relative_uri(app.env.docname, EQUATIONS[tag])
+                links.append(nodes.reference("", part, refuri=f"{page}#eq-{tag}"))
+            else:
+                links.append(nodes.Text(part))
+        if len(links) > 1:
+            text.parent.replace(text, links)
 
 
 def tidy(app, error):
@@ -386,4 +456,5 @@ def setup(app):
     app.connect("autodoc-skip-member", skip)
     app.connect("doctree-read", name_headers)
     app.connect("doctree-read", link_equations)
+    app.connect("html-page-context", on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
