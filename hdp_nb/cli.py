@@ -25,7 +25,7 @@ from hdp_nb.arguments import (
     number_argument,
     source_argument,
 )
-from .listing import TINY_SHARE, list_topics_of, print_topics, shown_topics, write_csv
+from .listing import TINY_SHARE, list_topics_of, print_topics, write_csv
 from .report import run_report, write_report
 from hdp_nb.results import (
     RESULTS,
@@ -277,20 +277,19 @@ def _write(
     "Write all results into `part`; returns the summary of them."
     # An interrupted chain ends in NaN.
     done = [int((row == row).sum()) for row in stack_traces(model)["n_topics"]]
-    shown = shown_topics(model)
-    topics = list_topics_of(shown, args.top_words)
+    topics = list_topics_of(model, args.top_words)
     for name in RESULTS:  # an interrupted run may have left others
         (part / name).unlink(missing_ok=True)
-    write_tables(part, model, shown, topics)
-    write_json(part / "documents.json", typical_documents(args, shown, train, rows, topics))
-    write_pictures(part, model, shown, train, level)
+    write_tables(part, model, topics)
+    write_json(part / "documents.json", typical_documents(args, model, train, rows, topics))
+    write_pictures(part, model, train, level)
     summary = {
         "program": f"hdp_nb {hdp_nb.__version__}",
         "corpus": _describe(args.corpus, corpus),
         "documents": train.n_docs,
         "tokens": train.n_tokens,
         "words": train.n_words,
-        "topics": shown.n_topics_,
+        "topics": model.n_topics_,
         "topics_not_tiny": sum(topic["share"] >= TINY_SHARE for topic in topics),
         "alpha": getattr(model, "alpha_", None),
         "gamma": getattr(model, "gamma_", None),
@@ -374,7 +373,7 @@ def _score(args: argparse.Namespace) -> int:
 
 def _show_topics(args: argparse.Namespace) -> int:
     "`hdp_nb topics`"
-    topics = list_topics_of(shown_topics(_read_model(Path(args.dir))), args.n_words)
+    topics = list_topics_of(_read_model(Path(args.dir)), args.n_words)
     if args.csv:
         write_csv(sys.stdout, topics)
     else:

@@ -403,7 +403,7 @@ def with_groups(corpus: Corpus, groups: Any) -> Corpus:
 class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel):
     """Base of the topic models: validation of documents, scores; what `TopicView` shows.
 
-    A subclass has `fit`, `transform`, `log_predictive` and `posterior_topics`.
+    A subclass has `fit`, `_transform`, `log_predictive` and `posterior_topics`.
     """
 
     vectorizer_: Any  # only where the documents were raw texts
@@ -481,6 +481,29 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             packed = json.loads(model.vectorizer_)
             model.vectorizer_ = unpack_vectorizer(packed, model.vocabulary_)
         return model
+
+    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
+        """Return the proportions of the topics of `components_`, and of all else, in documents.
+
+        Where the model samples, they are averages over all kept samples.
+
+        Parameters
+        ----------
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
+
+        Returns
+        -------
+        float array, shape (n_docs, n_topics_ + 1)
+            The last column is of all that is in none of the topics; rows sum to 1. A document's row
+            does not depend on the others.
+        """
+        check_is_fitted(self)
+        pi = self._transform(self._corpus(X))
+        return pi / pi.sum(axis=1, keepdims=True)
+
+    def _transform(self, corpus: Corpus) -> np.ndarray:
+        "Proportions of the topics and of all else in documents; rows need not sum to 1."
+        raise NotImplementedError
 
     def _show(self) -> None:
         "Lay out the topics, largest first: all that `TopicView` lists."

@@ -10,7 +10,6 @@ import copy
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -136,27 +135,11 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         "Proportions of the topics of one sample, and of what it does not have, in documents."
         raise NotImplementedError
 
-    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
-        """Return the proportions of the topics of `components_`, and of all else, in documents.
-
-        Posterior means: averages over all kept samples.
-
-        Parameters
-        ----------
-        X : list of str, Corpus, or counts of shape (n_docs, n_words)
-
-        Returns
-        -------
-        float array, shape (n_docs, n_topics_ + 1)
-            The last column is of what is in none of the topics; rows sum to 1. A document's row
-            does not depend on the others.
-        """
-        check_is_fitted(self)
-        corpus = self._corpus(X)
+    def _transform(self, corpus: Corpus) -> np.ndarray:
         pi = np.zeros((corpus.n_docs, self.n_topics_ + 1))
         for counts, to in zip(self.samples_, self._matched()):
             pi += self._collected(self._proportions(counts, corpus), to)
-        return pi / pi.sum(axis=1, keepdims=True)
+        return pi
 
     def _upgrade(self) -> None:
         SavedModel._check_results(self)  # the samples, which all else is made of now

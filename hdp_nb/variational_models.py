@@ -97,12 +97,13 @@ class _VariationalTopics(BaseTopicModel):
         state = self._posterior()
         mass = state.lam.sum(axis=0)
         tokens = np.maximum(mass - len(state.lam) * state.eta, 0)
-        order = np.argsort(-tokens, kind="stable")
-        self.n_topics_, self.matches_ = len(mass), np.argsort(order)
+        order, self.n_topics_ = np.argsort(-tokens, kind="stable"), len(mass)
+        self.matches_ = np.argsort(order)
         self.alpha_, self.gamma_, self.eta_ = map(float, (state.alpha, state.gamma, state.eta))
         self.topic_shares_ = tokens[order] / max(tokens.sum(), 1e-300)
         self.components_ = np.ascontiguousarray((state.lam / mass)[:, order].T)
-        n_v = np.maximum((state.lam - state.eta).sum(axis=1), 0)
+        n_v = (state.lam - state.eta).sum(axis=1)
+        n_v[n_v < 1e-6] = 0  # rounding
         self.word_shares_ = n_v / max(n_v.sum(), 1e-300)
         self._renew()
 
@@ -132,21 +133,8 @@ class _VariationalTopics(BaseTopicModel):
         phi[:, :K], weight[: K + 1] = state.lam / state.lam.sum(axis=0), state.alpha * state.beta
         return iter([(phi, weight)])
 
-    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
-        """Return the proportions of the topics of `components_`, and of all else, in documents.
-
-        Parameters
-        ----------
-        X : list of str, Corpus, or counts of shape (n_docs, n_words)
-
-        Returns
-        -------
-        float array, shape (n_docs, n_topics_ + 1)
-            The last column is of all topics that are not represented; rows sum to 1. A document's
-            row does not depend on the others.
-        """
-        check_is_fitted(self)
-        pi = infer(distinct_words(self._corpus(X)), self._posterior(), self.n_jobs)
+    def _transform(self, corpus: Corpus) -> np.ndarray:
+        pi = infer(distinct_words(corpus), self._posterior(), self.n_jobs)
         return self._collected(pi, self.matches_)
 
     def log_predictive(
