@@ -117,8 +117,9 @@ def typical_documents(
     -------
     list of dict
         One for each pair of a topic and a document: `topic`, `document` (its number in the
-        corpus), `share`, `labels` (of its groups, by level), `text` (how it begins, or None) and
-        `words` (the up to 12 that made it typical).
+        corpus), `share`, `labels` (of its groups, by level), `text` (how it begins, or None),
+        `words` (the up to 12 that made it typical) and `topics_of_words` (the topic that most
+        likely wrote each of its words).
     """
     pi = _doc_topic(model, train)
     best = {
@@ -142,9 +143,17 @@ def typical_documents(
                     "labels": {level: str(labels[j]) for level, labels in train.groups.items()},
                     "text": texts.get(int(rows[j])),
                     "words": [vocabulary[v] if vocabulary else str(v) for v in most],
+                    "topics_of_words": _topics_of_words(model, pi[j], ids),
                 }
             )
     return found
+
+
+def _topics_of_words(model: Any, doc_topic: Any, ids: Any) -> dict[str, int]:
+    "The topic that most likely wrote each word of a document."
+    names = model.vocabulary_ or list(map(str, range(model.n_features_in_)))
+    found = hdp_nb.explore.word_topics(model, doc_topic, ids)
+    return {names[v]: int(k) for v, k in zip(ids, found)}
 
 # %% ../nbs/74_results.ipynb #eb185943
 def stack_traces(model: Any) -> dict[str, Any]:
@@ -513,7 +522,8 @@ def unfinished_run(out: Path) -> Iterator[Path]:
 
 # %% ../nbs/74_results.ipynb #d6f5c222
 RESULTS = {
-    *("model.npz", "summary.json", "topics.json", "documents.json", "report.html"),
+    *("model.npz", "summary.json", "topics.json", "documents.json", "explore.json"),
+    "report.html",
     *("topics.csv", "trace.csv", "nodes.csv", "topics.png", "trace.png", "shares.png"),
 }
 

@@ -101,7 +101,7 @@ def test_results(bars, fitted):
     }
     assert all(len(values) == 8 for values in fitted.trace_.values())
     one = fitted.one_sample()
-    assert fitted.trace_["n_topics"][-1] == one.n_topics_ >= K
+    assert fitted.trace_["n_topics"][-1] == one.n_topics_
     assert fitted.trace_["alpha"][-1] == one.alpha_
     assert len(fitted.samples_) == 3  # sweeps 4 and 6, and the last
     assert np.isclose(fitted.alpha_, np.mean([counts.alpha for counts in fitted.samples_]))
@@ -157,9 +157,9 @@ def test_every_sampler(bars, name, kind):
     )
     assert all(np.array_equal(model.trace_[name], chain.trace[name]) for name in chain.trace)
     assert (
-        model.eta_ == model.trace_["eta"][-1] != 0.3
+        model.one_sample().eta_ == model.trace_["eta"][-1] != 0.3
         and len(set(chain.state.alpha)) == 80
-        and model.alpha_ == chain.state.alpha.mean()
+        and model.one_sample().alpha_ == chain.state.alpha.mean()
     )
     assert np.isfinite(model.score(bars)) and np.allclose(model.transform(bars).sum(axis=1), 1)
 
@@ -455,8 +455,8 @@ def test_files_of_other_versions(bars, fitted, tmp_path):
 
     for change, reason in [
         (
-            lambda m: m.update(format="hdp_nb model 5", program="hdp_nb 9.9"),
-            "format 2 to 4.*got 'hdp_nb model 5', written by hdp_nb 9.9; a newer hdp_nb reads it",
+            lambda m: m.update(format="hdp_nb model 6", program="hdp_nb 9.9"),
+            "format 2 to 5.*got 'hdp_nb model 6', written by hdp_nb 9.9; a newer hdp_nb reads it",
         ),
         (lambda m: m.update(format="hdp_nb model 1"), "got 'hdp_nb model 1'"),
         (lambda m: m.update(format="hdp_nb chain 1"), "takes a file that `save` of a model wrote"),
@@ -581,7 +581,8 @@ def test_pipeline_and_grid_search():
         "cheese",
     }
     assert pipeline.get_feature_names_out().tolist() == [
-        f"hdp{k}" for k in range(pipeline[-1].n_topics_)
+        *(f"hdp{k}" for k in range(pipeline[-1].n_topics_)),
+        "hdp_rest",
     ]
     search = GridSearchCV(quick(), {"eta": [0.1, 1.0]}, cv=2).fit(X)
     assert search.best_params_["eta"] in (0.1, 1.0) and np.isfinite(search.best_score_)
@@ -610,7 +611,7 @@ def test_another_vocabulary_is_refused():
     right = Corpus.from_docs([["b", "b", "c"] * 5], vocab=["a", "b", "c"])
     assert (
         model.transform(other.over(model.vocabulary_)) == model.transform(right)
-    ).all() and model.transform(right.to_matrix()).shape == (1, model.n_topics_)
+    ).all() and model.transform(right.to_matrix()).shape == (1, model.n_topics_ + 1)
 
 
 @pytest.mark.parametrize("method", ["transform", "score", "perplexity"])
@@ -622,13 +623,18 @@ def test_not_fitted(bars, method):
 def test_tables_of_words_and_topics(bars, fitted):
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(fitted.top_words(3, table=True))
-    assert frame.shape == (3 * fitted.n_topics_, 5) and frame.columns.tolist() == [
+    assert frame.shape == (3 * fitted.n_topics_, 6) and frame.columns.tolist() == [
         "topic",
         "share",
         "rank",
         "word",
         "probability",
+        "lift",
     ]
+    lift = frame["probability"] / fitted.word_shares_[frame["word"].astype(int)]
+    assert np.allclose(frame["lift"], lift)
+    by_lift = pd.DataFrame(fitted.top_words(16, table=True, by="lift"))["lift"].to_numpy()
+    assert (np.diff(by_lift.reshape(-1, 16), axis=1) <= 1e-12).all()
     words = frame.pivot(index="topic", columns="rank", values="word").values.tolist()
     assert words == fitted.top_words(3) and frame["share"][0] == fitted.topic_shares_[0]
     assert all(
@@ -642,7 +648,8 @@ def test_tables_of_words_and_topics(bars, fitted):
     with pytest.raises(ValueError, match="vocab must name the 16 columns of X, got 3 words"):
         fitted.top_words(vocab=["a", "b", "c"])
     shares = clone(fitted).set_output(transform="pandas").fit(bars).transform(bars)
-    assert shares.columns.tolist() == [f"hdp{k}" for k in range(fitted.n_topics_)]
+    assert shares.columns.tolist()[:-1] == [f"hdp{k}" for k in range(fitted.n_topics_)]
+    assert shares.columns[-1] == "hdp_rest"
     assert np.array_equal(shares, fitted.transform(bars))
 
 
