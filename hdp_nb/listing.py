@@ -45,7 +45,7 @@ def list_topics_of(model: Any, n_words: int) -> list[dict]:
         }
         for k, (share, row) in enumerate(zip(model.topic_shares_, model.components_))
     ]
-    existence = getattr(model, "existence_", getattr(model, "existence", ()))
+    existence: Any = getattr(model, "existence_", getattr(model, "existence", ()))
     if len(existence) and existence[0] == existence[0]:  # not of a single sample
         for topic, sure, low, high in zip(listed, existence, *model.share_interval()):
             interval = {"share_low": float(low), "share_high": float(high)}

@@ -53,7 +53,8 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         number = np.full(len(found.existence) + 1, -1)
         number[rows] = np.arange(len(rows))
         self.n_topics_, self.matches_ = len(rows), number[np.concatenate(found.labels)]
-        self.components_, self.topic_shares_ = found.words[rows], found.shares[rows]
+        words: Any = found.words  # a consensus of topics has them
+        self.components_, self.topic_shares_ = words[rows], found.shares[rows]
         n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1)
         self.word_shares_ = n_v / max(n_v.sum(), 1)
         self._renew()
@@ -78,7 +79,7 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
             return None
         draws = np.zeros((len(self.samples_), self.n_topics_ + 1))
         for row, counts, to in zip(draws, self.samples_, self._matched()):
-            np.add.at(row, to, _tokens(counts))
+            np.add.at(row, to, _topic_tokens(counts))
         return draws / np.maximum(draws.sum(axis=1, keepdims=True), 1)
 
     def group_draws(self, group: np.ndarray, n: int) -> np.ndarray | None:
@@ -147,7 +148,7 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         self._show()
 
 
-def _tokens(counts: Any) -> np.ndarray:
+def _topic_tokens(counts: Any) -> np.ndarray:
     "Tokens of the documents of the fit in every topic of a sample; topics may be given with more."
     return (counts.n_vk if counts.n_jk is None else counts.n_jk).sum(axis=0)
 

@@ -92,6 +92,10 @@ class TreeHDP(GibbsTopicModel):
         is log p(x, z) given the weights of the nodes; `beta` of a sample has a row for every node.
     """
 
+    given_: np.ndarray
+    given_rows_: np.ndarray
+    order_: np.ndarray  # of earlier versions
+
     def __init__(
         self,
         levels: list[str] | None = None,

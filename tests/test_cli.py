@@ -113,7 +113,7 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     assert summary["held_out"]["unigram_perplexity"] == pytest.approx(base, rel=1e-12)
     assert numbers(out) == pytest.approx([own, base], abs=0.051) and own < base
     assert f"\n{shown.n_topics_} topics after 12 sweeps over 48 documents" in out
-    assert [topic["existence"] for topic in topics] == shown.existence[: len(topics)].tolist()
+    assert [topic["existence"] for topic in topics] == shown.existence_.tolist()
     for words, topic in zip(shown.top_words(10), topics):
         assert topic["words"] == words
         assert (f"{topic['share']:.1%}  {' '.join(words)}\n" in out) == (topic["share"] >= 0.001)
@@ -867,15 +867,18 @@ def test_report_in_a_browser(run, browser, scheme):
     assert shade > 700 if scheme == "light" else shade < 150
     name, dots = tab.locator("#name"), tab.locator("circle.dot")
     n = dots.count()
-    dots.nth(1).click(force=True)  # by hand, then by the keyboard
-    assert n > 2 and name.inner_text().startswith("1:")
-    for key, k in (("ArrowRight", 2), ("Home", 0), ("End", n - 1), ("ArrowLeft", n - 2)):
+    dots.last.click()  # the smallest is on top; by hand, then by the keyboard
+    assert n > 2 and name.inner_text().startswith(f"{n - 1}:")
+    for key, k in (("Home", 0), ("ArrowRight", 1), ("End", n - 1), ("ArrowLeft", n - 2)):
         tab.keyboard.press(key)
         assert name.inner_text().startswith(f"{k}:")
         assert tab.locator("circle.dot[aria-pressed=true]").count() == 1
-    drawn = tab.locator("#words").inner_html()
-    tab.locator("#weight").press("Home")
-    assert tab.locator("#words").inner_html() != drawn
+    tab.locator("#weight").press("Home")  # by lift
+    lifts = [float(t.split("×")[1]) for t in tab.locator("#words .faint").all_text_contents()]
+    assert len(lifts) > 5 and lifts == sorted(lifts, reverse=True)
+    tab.locator("#weight").press("End")  # by probability
+    shares = [float(t.split("%")[0]) for t in tab.locator("#words .faint").all_text_contents()]
+    assert shares == sorted(shares, reverse=True)
     assert "young" in tab.locator("#groups").get_attribute("aria-label")
     rows = tab.locator("#topics tr[data-topic]")
     order = lambda: [row.get_attribute("data-topic") for row in rows.all()]
