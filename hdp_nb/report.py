@@ -34,7 +34,8 @@ def _table(head: list | None, rows: list, name: str = "") -> str:
     number = (lambda row: f" data-topic='{int(row[0][0])}'") if name else (lambda row: "")
     lines = [*([line(head, "th")] if head else [])]
     lines += [line(row, "td", number(row)) for row in rows]
-    return f"<table{f' id={name}' if name else ''}>\n" + "\n".join(lines) + "\n</table>"
+    begin = f"<table id='{name}'>" if name else "<table>"
+    return begin + "\n" + "\n".join(lines) + "\n</table>"
 
 
 def _sureness(topic: dict) -> list[tuple[str, str]]:
@@ -47,8 +48,9 @@ def _sureness(topic: dict) -> list[tuple[str, str]]:
 
 def _own_label(topic: dict) -> str:
     "The label of a topic in bold, if it is not made of its words."
-    label = topic.get("label", "")
-    return f"<b>{html.escape(str(label))}</b> " if label != ", ".join(topic["words"][:3]) else ""
+    made = ", ".join(topic["words"][:3])
+    label = topic.get("label", made)
+    return f"<b>{html.escape(str(label))}</b> " if label != made else ""
 
 
 def _topic_table(topics: list[dict]) -> str:
