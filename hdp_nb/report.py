@@ -104,11 +104,14 @@ def _node_table(folder: Path, topics: list[dict]) -> str:
     return "<h2>The tree</h2>\n" + _table(columns, lines)
 
 # %% ../nbs/75_report.ipynb #7c2e0cab
-def _coloured(text: str, found: dict, topics: list[dict]) -> str:
+def _coloured(found: dict, topics: list[dict]) -> str:
     "A document's text as HTML, each word that the model knows in the colour of its topic."
     topic_of, parts = found.get("topics_of_words") or {}, []
-    for piece in re.split(r"(\w+(?:['\u2019]\w+)*)", text):
-        k = topic_of.get(piece.lower())
+    pieces = [piece for word in found["words"] for piece in (word, " ")][:-1]
+    if found["text"]:
+        pieces = re.split(r"(\w+(?:['\u2019]\w+)*)", found["text"])
+    for piece in pieces:
+        k = topic_of.get(piece, topic_of.get(piece.lower()))
         if k is None:
             parts.append(html.escape(piece))
             continue
@@ -126,7 +129,7 @@ def _document_list(folder: Path, topics: list[dict]) -> str:
     for found in read_json(folder, "documents.json"):
         labels = [f"{level} {label}" for level, label in found["labels"].items() if label]
         name = ", ".join([f"document {found['document']}", *labels])
-        text = _coloured(found["text"] or " ".join(found["words"]), found, topics)
+        text = _coloured(found, topics)
         if found["text"] and len(found["text"]) == 400:
             text += "..."
         lists.setdefault(found["topic"], []).append(

@@ -879,7 +879,7 @@ def test_report_in_a_browser(run, browser, scheme):
     tab.locator("#weight").press("End")  # by probability
     shares = [float(t.split("%")[0]) for t in tab.locator("#words .faint").all_text_contents()]
     assert shares == sorted(shares, reverse=True)
-    assert "young" in tab.locator("#groups").get_attribute("aria-label")
+    assert "early" in tab.locator("#groups").get_attribute("aria-label")
     rows = tab.locator("#topics tr[data-topic]")
     order = lambda: [row.get_attribute("data-topic") for row in rows.all()]
     tab.locator("#topics th button").nth(1).click()
