@@ -7,6 +7,7 @@ __all__ = ['main']
 
 # %% ../nbs/76_cli.ipynb #49c39f75
 import argparse
+import json
 import os
 import re
 import sys
@@ -25,7 +26,7 @@ from hdp_nb.arguments import (
     number_argument,
     source_argument,
 )
-from .listing import TINY_SHARE, list_topics_of, print_topics, shown_topics, write_csv
+from .listing import TINY_SHARE, list_topics_of, print_topics, write_csv
 from .report import run_report, write_report
 from hdp_nb.results import (
     RESULTS,
@@ -186,9 +187,9 @@ def _fit_source(args: argparse.Namespace) -> int:
     if args.resume:
         _take_up(args, out.with_name(f"{out.name}.part"))
     args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
-    corpus, note = load_argument(args)
-    if note:
-        _say(args, note)
+    corpus, args.note = load_argument(args)
+    if args.note:
+        _say(args, args.note)
     level = _level(corpus, args.group)
     train, test, rows = _split(corpus, args.test_size, args.seed)
     with unfinished_run(out) as part:
@@ -277,20 +278,22 @@ def _write(
     "Write all results into `part`; returns the summary of them."
     # An interrupted chain ends in NaN.
     done = [int((row == row).sum()) for row in stack_traces(model)["n_topics"]]
-    shown = shown_topics(model)
-    topics = list_topics_of(shown, args.top_words)
+    topics = list_topics_of(model, args.top_words)
     for name in RESULTS:  # an interrupted run may have left others
         (part / name).unlink(missing_ok=True)
-    write_tables(part, model, shown, topics)
-    write_json(part / "documents.json", typical_documents(args, shown, train, rows, topics))
-    write_pictures(part, model, shown, train, level)
+    write_tables(part, model, topics)
+    write_json(part / "documents.json", typical_documents(args, model, train, rows, topics))
+    write_pictures(part, model, train, level)
+    if model.n_topics_:
+        found = hdp_nb.explore.explore_topics(model, train)
+        (part / "explore.json").write_text(json.dumps(found), encoding="utf-8")
     summary = {
         "program": f"hdp_nb {hdp_nb.__version__}",
         "corpus": _describe(args.corpus, corpus),
         "documents": train.n_docs,
         "tokens": train.n_tokens,
         "words": train.n_words,
-        "topics": shown.n_topics_,
+        "topics": model.n_topics_,
         "topics_not_tiny": sum(topic["share"] >= TINY_SHARE for topic in topics),
         "alpha": getattr(model, "alpha_", None),
         "gamma": getattr(model, "gamma_", None),
@@ -299,6 +302,7 @@ def _write(
         "samples": len(getattr(model, "samples_", ())),
         "held_out": test and score_model(model, train.word_counts(), test, 0.2, args.seed),
         "group": level,
+        "left_out": getattr(args, "note", ""),
         "convergence": convergence_table(model),
         "verdict": _verdict(model, max(done, default=0)),
         "settings": _settings(args),
@@ -374,7 +378,7 @@ def _score(args: argparse.Namespace) -> int:
 
 def _show_topics(args: argparse.Namespace) -> int:
     "`hdp_nb topics`"
-    topics = list_topics_of(shown_topics(_read_model(Path(args.dir))), args.n_words)
+    topics = list_topics_of(_read_model(Path(args.dir)), args.n_words)
     if args.csv:
         write_csv(sys.stdout, topics)
     else:
@@ -557,8 +561,8 @@ _FIT = """Fit a hierarchical Dirichlet process topic model; the number of topics
 
 Prints the topics and how well they predict documents that were held out, and writes to DIR:
 model.npz, summary.json, topics.json, documents.json (the most typical of each topic), topics.csv,
-trace.csv, topics.png, trace.png, shares.png (where there are groups), nodes.csv (with --levels)
-and report.html, one page with all of it.
+explore.json (what the report lets one explore), trace.csv, topics.png, trace.png, shares.png
+(where there are groups), nodes.csv (with --levels) and report.html, one page with all of it.
 
 Until everything is complete, the run lives in DIR.part. If it is killed, or stopped by Ctrl-C,
 the same command continues it and gives the same result, also with a larger --n-iter (with --moves,

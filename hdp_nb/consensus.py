@@ -551,6 +551,7 @@ def find_consensus(
     parameters: Sequence[dict[str, np.ndarray]] | None = None,
     vocabulary: list[str] | None = None,
     least_cosine: float = LEAST_COSINE,
+    labels: list[np.ndarray] | None = None,
 ) -> Consensus:
     """Match the components of all samples, and sum up what the samples say of each.
 
@@ -568,6 +569,9 @@ def find_consensus(
         Names of the items.
     least_cosine : float in (0, 1)
         What is less alike than this is not the same component.
+    labels : list of int arrays, shape (K,), optional
+        The component that each one of each sample is, where that is known; -1 for the rest. Nothing
+        is matched then, and one sample is enough.
 
     Returns
     -------
@@ -576,20 +580,23 @@ def find_consensus(
     Raises
     ------
     ValueError
-        There are fewer than two samples, or an argument is out of its range.
+        There are fewer than two samples to match, or an argument is out of its range.
     """
     samples, chain = list(samples), np.asarray(chain)
-    if len(samples) < 2:
+    if len(samples) < 2 and labels is None:
         raise ValueError(
             "samples must be at least 2 for a consensus, got"
             f" {len(samples)}: fit with more sweeps (n_iter), a smaller thin or more chains"
         )
     least_cosine = _check_fraction("least_cosine", least_cosine)
-    labels = match_components([sample.counts for sample in samples], least_cosine)
+    if labels is None:
+        labels = match_components([sample.counts for sample in samples], least_cosine)
     n = max(int(label.max(initial=-1)) for label in labels) + 1
     draws = np.zeros((len(samples), n + 1))
     for row, sample, label in zip(draws, samples, labels):
-        row += sample.counts.sum(axis=0) @ _one_hot(label, n)
+        # Topics that were given to a fit have more counts than tokens of its documents.
+        tokens = sample.counts if sample.documents is None else sample.documents
+        row += tokens.sum(axis=0) @ _one_hot(label, n)
     draws /= np.maximum(draws.sum(axis=1, keepdims=True), 1)
     existence = _times_found(labels, n) / len(labels)
     order = np.lexsort((-draws[:, :n].mean(axis=0), existence <= 0.5))

@@ -53,7 +53,7 @@ from hdp_nb.shards import (
 )
 from .streams import drop_empty
 from .topic_models import HDP
-from .topics import TopicCounts, predictive_topics
+from .topics import TopicCounts
 from .variational_models import OnlineHDP
 
 # %% ../nbs/81_distributed.ipynb #6b108f39
@@ -656,9 +656,8 @@ def _fit_sampled(model, corpus, run, client, options):
     )
     if not chain.n_done:
         raise KeyboardInterrupt
-    counts, base = sampler.snapshot(chain.state), chain.state.base
+    counts = sampler.snapshot(chain.state)
     last_is_kept = chain.samples and (chain.n_done - 1 - model.burn_in_) % model.thin == 0
-    K = int(base.K)
     model.samples_ = chain.samples + [counts] * (not last_is_kept)
     model.best_, model.sample_chain_ = len(model.samples_) - 1, np.zeros(len(model.samples_), int)
     model.trace_, model.traces_ = (
@@ -666,11 +665,7 @@ def _fit_sampled(model, corpus, run, client, options):
         {name: values[None] for name, values in chain.trace.items()},
     )
     model._judge([chain], chain.n_done)
-    model.order_ = np.argsort(-base.n_k[:K], kind="stable")
-    model.n_topics_, model.alpha_ = K, float(counts.alpha)
-    model.gamma_, model.eta_ = float(counts.gamma), float(counts.eta)
-    model.topic_shares_ = base.n_k[model.order_] / corpus.n_tokens
-    model.components_ = np.ascontiguousarray(predictive_topics(counts)[0][:, model.order_].T)
+    model._show()
     return model
 
 # %% ../nbs/81_distributed.ipynb #fca7698a
@@ -688,7 +683,7 @@ def topics_of(run: str | Path, corpus: ShardedCorpus, i: int) -> np.ndarray:
     Returns
     -------
     int array
-        Columns of `samples_[best_]`; `components_` has them in the order `order_`.
+        Columns of `samples_[best_]`.
     """
     arrays = load_npz(Path(run) / "chain.npz")
     return read_shard_topics(corpus, Path(run), int(arrays["state/t"]), i, arrays["state/label"])

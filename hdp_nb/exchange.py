@@ -207,11 +207,19 @@ def _from_json(saved: Any) -> Topics:
         raise ValueError("it does not say that it is 'hdp_nb topics'")
     if saved["version"] != 1:
         raise ValueError(f"it is of version {saved['version']}; this reads version 1")
-    return Topics(
+    return _as_written(
         [topic["probabilities"] for topic in saved["topics"]],
         [topic["share"] for topic in saved["topics"]],
         saved["words"],
     )
+
+
+def _as_written(components: Any, shares: Any, vocabulary: Any) -> Topics:
+    "Topics of a file; shares of fitted topics sum to less than 1 where there is something else."
+    topics = Topics(components, shares, vocabulary)
+    if shares is not None and np.sum(np.asarray(shares, float)) <= 1:
+        topics.topic_shares_ = np.asarray(shares, float)
+    return topics
 
 
 def _from_table(rows: list[list[str]]) -> Topics:
@@ -222,7 +230,7 @@ def _from_table(rows: list[list[str]]) -> Topics:
         )
     shares = next((row[1:] for row in rows if not row[0]), None)
     words = [unquote_cell(row[0]) for row in rows if row[0]]
-    return Topics(
+    return _as_written(
         np.array([row[1:] for row in rows if row[0]], float).T,
         shares,
         None if words == [*map(str, range(len(words)))] else words,
@@ -237,7 +245,7 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
     model : fitted topic model, or Topics
     X : Corpus, or counts of shape (n_docs, n_words)
         Documents. Empty ones are left out, and so are words that do not occur in them.
-    doc_topic : float array, shape (n_docs, n_topics_), optional
+    doc_topic : float array, shape (n_docs, n_topics_) or (n_docs, n_topics_ + 1), optional
         Their topic proportions; by default `model.transform(X)`, which Topics do not have. For the
         documents of the fit, `model.doc_topic_` is better, and there already.
     vocab : sequence of str, optional
@@ -256,7 +264,9 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
 
     Notes
     -----
-    pyLDAvis takes at least two topics, and needs `sort_topics=False` to keep their order.
+    Of proportions with a last column of all else, as `transform` returns them, that column is left
+    out, and rows are scaled to sum to 1. pyLDAvis takes at least two topics, and needs
+    `sort_topics=False` to keep their order.
     """
     _fitted(model)
     if doc_topic is None and isinstance(model, Topics):
@@ -272,9 +282,10 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
         raise ValueError(
             f"vocab must name the {corpus.n_words} columns of X, got {len(words)} words"
         )
-    pi = _topic_proportions(
-        "doc_topic", model.transform(corpus) if doc_topic is None else doc_topic, 2
-    )
+    pi = np.asarray(model.transform(corpus) if doc_topic is None else doc_topic)
+    if pi.shape == (corpus.n_docs, len(model.components_) + 1):
+        pi = pi[:, :-1] + 1e-12  # which tells nothing where nothing is left
+    pi = _topic_proportions("doc_topic", pi, 2)
     if pi.shape != (corpus.n_docs, len(model.components_)):
         raise ValueError(
             "doc_topic must have the shape (n_docs, n_topics_) ="

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_moves', 'TopicModel',
-           'with_groups', 'BaseTopicModel', 'as_table']
+           'with_groups', 'BaseTopicModel']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
 import json
@@ -12,7 +12,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import signature
@@ -33,6 +33,7 @@ from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unp
 from .priors import ConcentrationPrior
 from .recounts import check_entries, check_same, check_weights, naming
 from .saved_models import SavedModel
+from .topic_view import TopicView
 
 # %% ../nbs/62_model.ipynb #eeaefd78
 Callback = Callable[[int, Any], object]  # called as callback(sweep, state)
@@ -225,8 +226,8 @@ class SampledModel(SavedModel):
         -------
         Consensus
             Probability of existence, share with interval, words or parameters, document
-            proportions, similarity of the chains; prints as a table. Its numbers are not those of
-            `components_`, which shows one sample.
+            proportions, similarity of the chains; prints as a table. A topic model shows those of
+            its topics that exist in most samples, in the same order.
 
         Raises
         ------
@@ -332,9 +333,9 @@ class TopicModel(Protocol):
     Attributes
     ----------
     components_ : float array, shape (n_topics_, n_words)
-        Word probabilities of the topics; rows sum to 1.
+        Word probabilities of the topics that exist; rows sum to 1.
     topic_shares_ : float array, shape (n_topics_,)
-        Share of all tokens; they sum to 1.
+        Share of all tokens, largest first; the rest of the tokens is in none of these topics.
     n_topics_ : int
     vocabulary_ : list of str or None
     """
@@ -348,7 +349,7 @@ class TopicModel(Protocol):
         "Fit to documents: strings, a Corpus, or counts of shape (n_docs, n_words)."
 
     def transform(self, X: Any) -> np.ndarray:
-        "Return the proportions of the topics in every document, shape (n_docs, n_topics_)."
+        "Return proportions of the topics and, last, of all else: shape (n_docs, n_topics_ + 1)."
 
     def score(self, X: Any, y: None = None) -> float:
         "Return the mean log probability of a held-out fifth of every document's tokens."
@@ -401,23 +402,34 @@ def with_groups(corpus: Corpus, groups: Any) -> Corpus:
     return grouped
 
 
-class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel):
-    """Base of the topic models: validation of documents, scores, words of topics.
+class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel):
+    """Base of the topic models: validation of documents, scores; what `TopicView` shows.
 
-    A subclass has `fit`, `transform`, `log_predictive` and `posterior_topics`.
+    A subclass has `fit`, `_transform`, `log_predictive` and `posterior_topics`.
     """
 
-    components_: np.ndarray
-    topic_shares_: np.ndarray
-    n_topics_: int
-    vocabulary_: list[str] | None
     vectorizer_: Any  # only where the documents were raw texts
-    n_features_in_: int
+    doc_topic_: np.ndarray  # where the documents of the fit are known
 
     _n_features_out = property(
-        lambda self: len(self.components_),
-        doc="Columns of `transform`, which scikit-learn names hdp0, hdp1, ...",
+        lambda self: len(self.components_) + 1,
+        doc="Columns of `transform`, which scikit-learn names hdp0, hdp1, ..., and hdp_rest.",
     )
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return names of the columns of `transform`: hdp0, hdp1, ..., and hdp_rest for all else.
+
+        Parameters
+        ----------
+        input_features : ignored
+
+        Returns
+        -------
+        array of str, shape (n_topics_ + 1,)
+        """
+        names = super().get_feature_names_out(input_features)
+        names[-1] = f"{type(self).__name__.lower()}_rest"
+        return names
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -472,6 +484,38 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
             model.vectorizer_ = unpack_vectorizer(packed, model.vocabulary_)
         return model
 
+    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
+        """Return the proportions of the topics of `components_`, and of all else, in documents.
+
+        Where the model samples, they are averages over all kept samples.
+
+        Parameters
+        ----------
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
+
+        Returns
+        -------
+        float array, shape (n_docs, n_topics_ + 1)
+            The last column is of all that is in none of the topics; rows sum to 1. A document's row
+            does not depend on the others.
+        """
+        check_is_fitted(self)
+        pi = self._transform(self._corpus(X))
+        return pi / pi.sum(axis=1, keepdims=True)
+
+    def _transform(self, corpus: Corpus) -> np.ndarray:
+        "Proportions of the topics and of all else in documents; rows need not sum to 1."
+        raise NotImplementedError
+
+    def _show(self) -> None:
+        "Lay out the topics, largest first: all that `TopicView` lists."
+        raise NotImplementedError
+
+    def _upgrade(self) -> None:
+        if hasattr(self, "doc_topic_"):  # which had no column for all else
+            self.doc_topic_ = np.pad(self.doc_topic_, ((0, 0), (0, 1)))
+        self._show()
+
     def _check_results(self) -> None:
         super()._check_results()
         V = check_int("n_features_in_", self.n_features_in_, 1)
@@ -481,14 +525,19 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
         check_entries("topic_shares_", self.topic_shares_, 0, 1 + 1e-9, (K,))
         if self.vocabulary_ is not None and len(check_vocab(self.vocabulary_)) != V:
             raise ValueError(f"vocabulary_ must hold {V} words, got {len(self.vocabulary_)}")
-        if hasattr(self, "order_"):
-            check_same("order_ sorted", np.sort(self.order_), np.arange(K))
+        check_entries("matches_", self.matches_, -1, K - 1, (None,), whole=True)
+        if not np.isnan(self.existence_).all():
+            check_entries("existence_", self.existence_, 0, 1, (K,))
+        check_entries("word_shares_", self.word_shares_, 0, 1 + 1e-9, (V,))
+        labels = getattr(self, "own_labels_", [""] * K)
+        if len(labels) != K or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"own_labels_ must hold {K} strings, got {labels!r}")
         if hasattr(self, "doc_topic_"):
-            check_entries("doc_topic_", self.doc_topic_, 0, 1 + 1e-9, (None, K))
+            check_entries("doc_topic_", self.doc_topic_, 0, 1 + 1e-9, (None, K + 1))
         if hasattr(self, "samples_"):
-            self._check_samples(V, K)
+            self._check_samples(V)
 
-    def _check_samples(self, V: int, K: int) -> None:
+    def _check_samples(self, V: int) -> None:
         "Kept samples are over the same words, each as often in all of them."
         n = len(self.samples_)
         check_entries("best_", self.best_, 0, n - 1, (), whole=True)
@@ -498,8 +547,9 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
                 check_entries("counts of words", n_v, shape=(V,))
                 if hasattr(sample, "c") or not hasattr(self, "given_"):  # given: not all counted
                     check_same("counts of words", n_v, self.samples_[0].n_vk.sum(axis=1))
-        if self.samples_[int(self.best_)].n_vk.shape[1] != K:
-            raise ValueError(f"samples_[best_] must have the {K} topics of components_")
+        n_topics = sum(sample.n_vk.shape[1] for sample in self.samples_)
+        matches = getattr(self, "matches_", np.zeros(n_topics, int))  # not in earlier versions
+        check_entries("matches_", matches, shape=(n_topics,), whole=True)
 
     def score(self, X: "Corpus | ArrayLike", y: None = None) -> float:
         """Score new documents by document completion.
@@ -558,102 +608,3 @@ class BaseTopicModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedMod
                 f" {observed.n_docs}"
             )
         return observed, heldout
-
-    def top_words(
-        self, n: int = 10, vocab: Iterable[str] | None = None, table: bool = False
-    ) -> Any:
-        """Return the most probable words of every topic.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-        vocab : sequence of str, optional
-            Names of the columns of X, if the model does not know them: of a CountVectorizer, its
-            `get_feature_names_out()`.
-        table : bool
-            Whether to return columns of a table with one row per topic and word, as
-            `pandas.DataFrame` takes them.
-
-        Returns
-        -------
-        list of lists of str, or dict
-            In the order of `components_`; word ids as strings where there is no vocabulary. The
-            columns of the table are topic, share (of all tokens), rank (from 1 on), word,
-            probability.
-        """
-        check_is_fitted(self)
-        words = (
-            self.vocabulary_ or [str(v) for v in range(self.n_features_in_)]
-            if vocab is None
-            else list(vocab)
-        )
-        if len(words) != self.n_features_in_:
-            raise ValueError(
-                f"vocab must name the {self.n_features_in_} columns of X, got {len(words)} words"
-            )
-        n = check_int("n", n, 1)
-        ids = np.argsort(-self.components_, axis=1, kind="stable")[:, :n]
-        if not table:
-            return [[words[v] for v in row] for row in ids]
-        K, n = ids.shape
-        return {
-            "topic": np.repeat(np.arange(K), n).tolist(),
-            "share": np.repeat(self.topic_shares_, n).tolist(),
-            "rank": list(range(1, n + 1)) * K,
-            "word": [words[v] for v in ids.ravel()],
-            "probability": np.take_along_axis(self.components_, ids, 1).ravel().tolist(),
-        }
-
-    def topics(self, n_words: int = 10, vocab: Iterable[str] | None = None) -> Any:
-        """Return a table of the topics, one row for each.
-
-        Of a model with two kept samples or more these are the topics of the `consensus` of all of
-        them that exist with a probability above one half, and in the last row all else; otherwise
-        the rows of `components_`, the existence and intervals unknown.
-
-        Parameters
-        ----------
-        n_words : int
-            How many words of each topic to name.
-        vocab : sequence of str, optional
-            Names of the columns of X, if the model does not know them.
-
-        Returns
-        -------
-        pandas.DataFrame, or dict of lists where pandas is not installed
-            `topic`, the number in `consensus()`, else the row of `components_`, and -1 for all
-            else; `label`, its first three words; `existence`, the probability that it exists;
-            `share` of all tokens, which sum to 1, with 90% interval `share_low` to `share_high`;
-            `words`, the most probable ones, separated by commas; `documents`, the numbers of the
-            three with the most of it, where that is known.
-        """
-        check_is_fitted(self)
-        if isinstance(self, SampledModel) and len(self.samples_) > 1:
-            found = self.consensus()
-            if vocab is not None:
-                self.top_words(1, vocab)  # which checks it
-                found = found._replace(vocabulary=list(vocab))
-            return as_table(found.topics(n_words))
-        words, n = self.top_words(n_words, vocab), len(self.components_)
-        columns: dict[str, list] = {
-            "topic": list(range(n)),
-            "label": [", ".join(row[:3]) for row in words],
-            "existence": [math.nan] * n,
-            "share": self.topic_shares_.tolist(),
-            "share_low": [math.nan] * n,
-            "share_high": [math.nan] * n,
-            "words": [", ".join(row) for row in words],
-            "documents": [[]] * n,
-        }
-        if hasattr(self, "doc_topic_"):
-            most = np.argsort(-self.doc_topic_, axis=0, kind="stable")[:3]
-            columns["documents"] = most.T.tolist()
-        return as_table(columns)
-
-
-def as_table(columns: dict[str, list]) -> Any:
-    """Make columns a data frame where pandas is installed; elsewhere they stay what they are."""
-    if find_spec("pandas") is None:
-        return columns
-    return import_module("pandas").DataFrame(columns)

@@ -23,15 +23,7 @@ from .convergence import ConvergenceWarning, begin_apart
 from .corpus import Corpus
 from .dp import point_partition
 from .mixtures import MAX_COMPARED
-from hdp_nb.model import (
-    BaseTopicModel,
-    Callback,
-    PathLike,
-    PriorLike,
-    SampledModel,
-    Seed,
-    with_groups,
-)
+from .model import Callback, PathLike, PriorLike, Seed, with_groups
 from .nested import GLOBAL, LOCAL
 from hdp_nb.nested_sampler import (
     NestedCounts,
@@ -42,9 +34,10 @@ from hdp_nb.nested_sampler import (
     nested_predictive,
     topic_proportions,
 )
+from .sampled_topics import SampledTopicModel
 
 # %% ../nbs/66_nested_models.ipynb #67cff5e6
-class _Nested(BaseTopicModel, SampledModel):
+class _Nested(SampledTopicModel):
     """Topic models whose samples have clusters of documents.
 
     A subclass has parameters, and in `_fixed` those of `NestedSampler` that users cannot choose.
@@ -99,7 +92,7 @@ class _Nested(BaseTopicModel, SampledModel):
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // MAX_COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].c for i in few])])
         self.categories_ = sampler.names
-        self._show(corpus)
+        self._show()
         self._warn()
         if not self._known() and max(len(sample.m_k) for sample in self.samples_) >= sampler.K:
             warnings.warn(
@@ -150,50 +143,47 @@ class _Nested(BaseTopicModel, SampledModel):
             p["eta"],
         )
 
-    def _show(self, corpus: Corpus) -> None:
-        "Lay out clusters, largest first, topics and words of sample `best_`."
+    def _show(self) -> None:
+        "Lay out the topics that exist; clusters, largest first, and words of sample `best_`."
+        super()._show()
         counts = self.samples_[self.best_]
-        predictive, n_k = self._predictive(counts), counts.n_vk.sum(axis=0)
+        predictive = self._predictive(counts)
         by_size = np.argsort(-counts.m_k, kind="stable")
         order = np.arange(len(counts.m_k)) if self._known() else by_size
-        rank = np.append(np.argsort(order), -1)  # the last for the global measure
-        self.labels_, self.n_clusters_ = rank[counts.c], len(order)
-        self.order_ = np.lexsort((-n_k, rank[counts.cluster]))
-        self.topic_cluster_ = rank[counts.cluster][self.order_]
-        self.topic_shares_ = n_k[self.order_] / max(n_k.sum(), 1)
-        self.n_topics_, self.components_ = len(n_k), predictive.phi[self.order_]
+        self.labels_, self.n_clusters_ = np.argsort(order)[counts.c], len(order)
+        self.topic_cluster_ = self._cluster_of_topics()
         self.cluster_components_ = np.exp(predictive.log_p[:, order].T)
         self.cluster_order_, self.global_share_ = order, predictive.eps[order]
         self.conc_cluster_ = float(counts.conc_cluster)
         self.word_global_ = np.mean([sample.q == 1 for sample in self.samples_], axis=0)
-        frequent = np.argsort(-corpus.word_counts(), kind="stable")
-        words = np.array(self.vocabulary_ or [str(v) for v in range(corpus.n_words)])[frequent]
+        n_v = counts.n_vk.sum(axis=1)
+        frequent = np.argsort(-n_v, kind="stable")
+        words = np.array(self.vocabulary_ or [str(v) for v in range(len(n_v))])[frequent]
         on_one_side = not (counts.q == 2).all()
         is_global = self.word_global_[frequent] > 0.5
         self.global_words_ = words[is_global].tolist() if on_one_side else []
         self.local_words_ = words[~is_global].tolist() if on_one_side else []
-        self.doc_topic_ = self._proportions(corpus)
 
-    def _proportions(self, corpus: Corpus) -> np.ndarray:
-        "Expected share of every document's tokens in each topic shown."
-        counts = self.samples_[self.best_]
-        shares = topic_proportions(self._predictive(counts), counts.cluster, corpus.to_matrix())
-        return shares[:, self.order_]
+    def _cluster_of_topics(self) -> np.ndarray:
+        """The cluster of each topic that is shown, -1 for global ones.
 
-    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
-        """Return the expected share of every document's tokens in each topic of `components_`.
-
-        Parameters
-        ----------
-        X : list of str, Corpus, or counts of shape (n_docs, n_words)
-
-        Returns
-        -------
-        float array, shape (n_docs, n_topics_)
-            Rows sum to 1.
+        In every sample a topic is of one cluster of that sample, which votes for the cluster that
+        most of its documents are in by `labels_`.
         """
-        check_is_fitted(self)
-        return self._proportions(self._corpus(X))
+        votes = np.zeros((self.n_topics_ + 1, self.n_clusters_ + 1))
+        for counts, to in zip(self.samples_, self._matched()):
+            pairs = np.zeros((len(counts.m_k), self.n_clusters_))
+            np.add.at(pairs, (counts.c, self.labels_), 1)
+            for k, cluster in zip(to, counts.cluster):
+                votes[k, -1 if cluster < 0 else pairs[cluster].argmax()] += 1
+        best = votes[:-1].argmax(axis=1)
+        return np.where(best == self.n_clusters_, -1, best)
+
+    def _proportions(self, counts: NestedCounts, corpus: Corpus) -> np.ndarray:
+        "Expected share of every document's tokens in each topic of one sample; no other topics."
+        predictive = self._predictive(counts)
+        shares = topic_proportions(predictive, counts.cluster, corpus.to_matrix())
+        return np.column_stack([shares, np.zeros(len(shares))])
 
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Raise TypeError: this model has no Dirichlet distributed proportions of topics.
@@ -413,12 +403,12 @@ class HNHDP(_Nested):
     n_clusters_ : int
         Their number.
     components_ : float array, shape (n_topics_, n_words)
-        Topics of the same sample: posterior mean word probabilities; rows sum to 1, global topics
-        first, then cluster by cluster.
+        Topics that exist in more than half of the kept samples, largest first: posterior mean word
+        probabilities; rows sum to 1.
     topic_cluster_ : int array, shape (n_topics_,)
-        Cluster of each topic, -1 for the global ones.
-    topic_shares_ : float array, shape (n_topics_,)
-        Share of all tokens.
+        Cluster of each topic, that of most of its documents; -1 for the global ones.
+    topic_shares_, existence_ : float arrays, shape (n_topics_,)
+        Share of all tokens, and probability that the topic exists.
     cluster_components_ : float array, shape (n_clusters_, n_words)
         Word probabilities of whole clusters.
     global_share_ : float array, shape (n_clusters_,)
@@ -428,8 +418,8 @@ class HNHDP(_Nested):
     global_words_, local_words_ : list of str
         Words of which that probability is above 1/2, or not, the most frequent first. Empty without
         word selection.
-    doc_topic_ : float array, shape (n_docs, n_topics_)
-        Expected share of a document's tokens in each topic.
+    doc_topic_ : float array, shape (n_docs, n_topics_ + 1)
+        Share of a document's tokens in each topic, and in the last column in none of them.
     trace_, traces_ : dict
         Name to an array with one value per sweep, burn-in included: n_clusters, log_joint,
         log_likelihood, log_mixture (log probability of the words with the topics of the tokens
@@ -442,8 +432,10 @@ class HNHDP(_Nested):
         Whether chains that began apart agree; as of `HDP`. False comes with a
         `hdp_nb.ConvergenceWarning`.
     samples_ : list of NestedCounts
-        Kept samples of all chains, over which predictions are averaged; `samples_[best_]` is the
-        one shown.
+        Kept samples of all chains, over which predictions are averaged; the clusters of
+        `samples_[best_]` are the ones shown.
+    matches_ : int array
+        The row of `components_` that each topic of each sample is; -1 for all else.
     sample_chain_ : int array, shape (n_samples,)
         Chain that each sample is from.
     vocabulary_ : list of str or None

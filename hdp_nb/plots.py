@@ -133,6 +133,7 @@ def plot_topics(
     phi = _word_weights("model", getattr(model, "components_", model), "topics x words")
     which, sizes = _largest(model, shares, check_int("n_topics", n_topics, 1), len(phi))
     words, probs = _top(model, phi, vocab, check_int("n_words", n_words, 1))
+    own = getattr(model, "own_labels_", [""] * len(phi))
     n_words = probs.shape[1]
     n_cols = min(4, len(which))
     n_rows = -(-len(which) // n_cols)
@@ -143,10 +144,11 @@ def plot_topics(
         _topic_bars(ax, words[k], probs[k])
         ax.set_ylim(n_words - 0.4, -0.6)
         ax.set_title(
-            f"topic {k}" + ("" if sizes is None else f" · {100 * sizes[k]:.1f}%"),
+            (own[k] or f"topic {k}") + ("" if sizes is None else f" · {100 * sizes[k]:.1f}%"),
             loc="left",
             fontsize=TEXT_SIZE,
             fontweight="bold",
+            parse_math=False,
         )
         if rank + n_cols >= len(which):  # nothing below it
             ax.tick_params(bottom=True, labelbottom=True)
@@ -316,10 +318,12 @@ def _shares_by_group(doc_topic, groups, weights):
 def _labels(model, labels, k):
     "A short name for each topic."
     if labels is None and hasattr(model, "top_words"):
-        labels = [", ".join(words) for words in model.top_words(3)]
-        labels += ["all else"] * (k - len(labels))  # of a consensus
+        labels = getattr(model, "topic_labels_", None)
+        labels = labels or [", ".join(words) for words in model.top_words(3)]
     if labels is None:
         return [f"topic {i}" for i in range(k)]
+    if len(labels) == k - 1:  # the last column is of what is in no topic
+        labels = [*labels, "all else"]
     return list(_length("labels", labels, k, "topic"))
 
 # %% ../nbs/72_plots.ipynb #d06d960e
@@ -344,7 +348,8 @@ def plot_shares(
     weights : array of shape (n_docs,), optional
         How much a document counts, usually its number of tokens; default all alike.
     labels : sequence of str, optional
-        A name for each topic; default the three top words of an estimator, else its number.
+        A name for each topic; default the labels of an estimator, its three top words unless it
+        was given others, else its number. The last column, of all else, needs none.
     n_topics : int
         The largest so many get a panel or a colour; stacked, at most 6, and the rest is summed as
         "other".

@@ -10,57 +10,32 @@ import base64
 import csv
 import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import hdp_nb
 from .listing import TINY_SHARE, tail_of_topics
+from .page import render_page
 from .results import describe_held_out, describe_sweeps, read_json
 
 # %% ../nbs/75_report.ipynb #89cc6df7
-_CSS = """
-:root { color-scheme: light dark; --ink: #1f2328; --soft: #5c6570; --line: #d8dde3; --page: #fff;
-        --card: #f5f7f9; --blue: #0072b2 }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e2e6ea; --soft: #9aa5b1; --line: #363d45; --page: #14171a; --card: #1e2328;
-          --blue: #56b4e9 }
-  img { filter: invert(1) hue-rotate(180deg); mix-blend-mode: lighten } }
-body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--page);
-       color: var(--ink); font: 16px/1.5 system-ui, sans-serif }
-h1 { margin: 0; font-size: 1.9rem; line-height: 1.2 }
-h2 { margin: 2.6rem 0 .6rem; font-size: 1.25rem } p { margin: .4rem 0 }
-.soft, figcaption, th { color: var(--soft) }
-.note { border-left: 4px solid #e69f00; padding-left: .8rem }
-.cards { display: flex; flex-wrap: wrap; gap: .8rem; margin: 1.4rem 0 }
-.cards div { flex: 1 1 9rem; padding: .8rem 1rem; border-radius: .5rem; background: var(--card) }
-.cards b { display: block; font-size: 1.6rem; line-height: 1.3 }
-figure { margin: 0 } img { max-width: 100%; height: auto }
-.said { display: block } figcaption { font-size: .9rem }
-table { width: 100%; border-collapse: collapse; font-size: .95rem }
-th { text-align: left; font-weight: normal }
-td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line);
-         vertical-align: baseline }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-.bar { display: block; height: .5rem; min-width: 1px; border-radius: .15rem;
-       background: var(--blue) }
-.bars { width: 16% } code, .said { overflow-wrap: anywhere }
-details { border-bottom: 1px solid var(--line); padding: .3rem 0 }
-summary { cursor: pointer; padding: .2rem 0 } details p { margin: .6rem 0 .6rem 1.2rem }
-@media (max-width: 40rem) {
-  body { padding: 1.2rem .9rem 3rem } .cards div { flex-basis: 6.5rem } .bars { display: none }
-  td, th { padding-right: .5rem } figure { overflow-x: auto }
-  img { max-width: none; width: 42rem } figcaption { position: sticky; left: 0 } }
-"""
+def _table(head: list | None, rows: list, name: str = "") -> str:
+    """An HTML table; a cell is HTML, or a pair of it and a CSS class such as 'number'.
 
-
-def _table(head: list | None, rows: list) -> str:
-    "An HTML table; a cell is HTML, or a pair of it and a CSS class such as 'number'."
+    With a name it has that id, and rows are numbered as the topics that they are.
+    """
     cell = lambda c, tag: (
         f"<{tag} class='{c[1]}'>{c[0]}</{tag}>" if isinstance(c, tuple) else f"<{tag}>{c}</{tag}>"
     )
-    line = lambda cells, tag: "<tr>" + "".join(cell(c, tag) for c in cells) + "</tr>"
-    lines = [*([line(head, "th")] if head else []), *(line(row, "td") for row in rows)]
-    return "<table>\n" + "\n".join(lines) + "\n</table>"
+    line = lambda cells, tag, more="": (
+        f"<tr{more}>" + "".join(cell(c, tag) for c in cells) + "</tr>"
+    )
+    number = (lambda row: f" data-topic='{int(row[0][0])}'") if name else (lambda row: "")
+    lines = [*([line(head, "th")] if head else [])]
+    lines += [line(row, "td", number(row)) for row in rows]
+    begin = f"<table id='{name}'>" if name else "<table>"
+    return begin + "\n" + "\n".join(lines) + "\n</table>"
 
 
 def _sureness(topic: dict) -> list[tuple[str, str]]:
@@ -68,7 +43,14 @@ def _sureness(topic: dict) -> list[tuple[str, str]]:
     if "existence" not in topic:
         return []
     interval = f"{topic['share_low']:.1%} to {topic['share_high']:.1%}"
-    return [(interval, "number"), (f"{topic['existence']:.2f}", "number")]
+    return [(interval, "number sure"), (f"{topic['existence']:.2f}", "number")]
+
+
+def _own_label(topic: dict) -> str:
+    "The label of a topic in bold, if it is not made of its words."
+    made = ", ".join(topic["words"][:3])
+    label = topic.get("label", made)
+    return f"<b>{html.escape(str(label))}</b> " if label != made else ""
 
 
 def _topic_table(topics: list[dict]) -> str:
@@ -80,15 +62,15 @@ def _topic_table(topics: list[dict]) -> str:
             (f"{topic['share']:.1%}", "number"),
             (f"<span class='bar' style='width: {100 * topic['share'] / top:.1f}%'></span>", "bars"),
             *_sureness(topic),
-            html.escape(" ".join(topic["words"])),
+            _own_label(topic) + html.escape(" ".join(topic["words"])),
         ]
         for topic in topics
         if topic["share"] >= TINY_SHARE
     ]
     tail = tail_of_topics(topics)
-    sure = [("90%", "number"), ("exists", "number")] if "existence" in topics[0] else []
+    sure = [("90%", "number sure"), ("exists", "number")] if "existence" in topics[0] else []
     head = [("topic", "number"), ("share", "number"), ("", "bars"), *sure, "most probable words"]
-    return _table(head, rows) + (f"<p class='soft'>{tail}</p>" if tail else "")
+    return _table(head, rows, "topics") + (f"<p class='soft'>{tail}</p>" if tail else "")
 
 # %% ../nbs/75_report.ipynb #95248fd6
 def _node_table(folder: Path, topics: list[dict]) -> str:
@@ -122,6 +104,23 @@ def _node_table(folder: Path, topics: list[dict]) -> str:
     return "<h2>The tree</h2>\n" + _table(columns, lines)
 
 # %% ../nbs/75_report.ipynb #7c2e0cab
+def _coloured(found: dict, topics: list[dict]) -> str:
+    "A document's text as HTML, each word that the model knows in the colour of its topic."
+    topic_of, parts = found.get("topics_of_words") or {}, []
+    pieces = [piece for word in found["words"] for piece in (word, " ")][:-1]
+    if found["text"]:
+        pieces = re.split(r"(\w+(?:['\u2019]\w+)*)", found["text"])
+    for piece in pieces:
+        k = topic_of.get(piece, topic_of.get(piece.lower()))
+        if k is None:
+            parts.append(html.escape(piece))
+            continue
+        kind = "own" if k == found["topic"] else f"c{int(k) % 6}"
+        label = html.escape(f"{k}: {' '.join(topics[k]['words'][:3])}", quote=True)
+        parts.append(f'<mark class="{kind}" title="{label}">{html.escape(piece)}</mark>')
+    return "".join(parts)
+
+
 def _document_list(folder: Path, topics: list[dict]) -> str:
     "The typical documents, topic by topic, folded away but for the first; '' if there are none."
     if not (folder / "documents.json").is_file():
@@ -130,15 +129,15 @@ def _document_list(folder: Path, topics: list[dict]) -> str:
     for found in read_json(folder, "documents.json"):
         labels = [f"{level} {label}" for level, label in found["labels"].items() if label]
         name = ", ".join([f"document {found['document']}", *labels])
-        text = found["text"] or " ".join(found["words"])
+        text = _coloured(found, topics)
         if found["text"] and len(found["text"]) == 400:
             text += "..."
         lists.setdefault(found["topic"], []).append(
             f"<p><b>{found['share']:.0%}</b> <span class='soft'>{html.escape(name)}</span>"
-            f"<span class='said'>{html.escape(text)}</span></p>"
+            f"<span class='said'>{text}</span></p>"
         )
     parts = [
-        f"<details{' open' * (i == 0)}><summary><b>{k:d}</b>"
+        f"<details id='documents-{k:d}'{' open' * (i == 0)}><summary><b>{k:d}</b>"
         f" {html.escape(' '.join(topics[k]['words'][:5]))}</summary>\n"
         + "\n".join(lines)
         + "\n</details>"
@@ -146,8 +145,9 @@ def _document_list(folder: Path, topics: list[dict]) -> str:
     ]
     return (
         "<h2>Typical documents</h2>\n<p class='soft'>Those in which the share of each topic is"
-        " largest: how they begin or, for counts, the words that made them typical. Click on a"
-        " topic to open it. Documents are numbered from 0.</p>\n" + "\n".join(parts)
+        " largest: how they begin or, for counts, the words that made them typical. Words are"
+        " coloured by the topic that most likely wrote them, those of the topic itself in bold."
+        " Click on a topic to open it. Documents are numbered from 0.</p>\n" + "\n".join(parts)
     )
 
 
@@ -174,7 +174,9 @@ def _agreement_table(summary: dict) -> str:
         None: "One chain: whether it has converged takes two or more (<code>--n-chains</code>).",
     }.get(found["converged"], f"Not converged. {html.escape(found['advice'])}")
     note = "" if found["converged"] else " class='note'"
-    return f"<h2>Do the chains agree?</h2>\n<p{note}>{text}</p>\n" + _table(head, rows)
+    title = f"<h2 id='agreement'>Do the chains agree?</h2>\n<p{note}>{text}</p>\n"
+    aside = "tabindex='0' role='region' aria-label='What the chains say'"
+    return f"{title}<div class='wide' {aside}>{_table(head, rows)}</div>"
 
 
 def _opposite(summary: dict) -> bool:
@@ -262,10 +264,6 @@ def _settings_table(summary: dict) -> str:
     return _table(None, [list(row) for row in rows])
 
 
-# The page needs its own styles and pictures, nothing else: no script, nothing from elsewhere.
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'"
-
-
 def write_report(folder: Path) -> None:
     """Make report.html from the other files of a run.
 
@@ -295,52 +293,53 @@ def write_report(folder: Path) -> None:
 
 def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
     "The page as HTML."
-    title = f"Topics of {html.escape(Path(summary['settings']['corpus']).name)}"
+    explored = (folder / "explore.json").is_file() and bool(topics)
+    data = read_json(folder, "explore.json") | {"level": summary["group"]} if explored else None
+    trace = (
+        "Number of topics of the sampler, tiny ones too, and logarithm of the joint probability,"
+        " sweep by sweep. A curve that still climbs at its end asks for more sweeps."
+    )
+    shown = f"It shows {data['map_shows']:.0%} of the distances." if data else ""
+    parts = {
+        "cards": _cards(summary),
+        "pictures": "" if data else _pictures(folder, summary),
+        "table": _topic_table(topics),
+        "documents": _document_list(folder, topics),
+        "tree": _node_table(folder, topics),
+        "trace": _figure(folder, "trace", "The run", trace),
+        "agreement": _agreement_table(summary),
+        "convergence": _convergence_table(summary),
+        "settings": _settings_table(summary),
+    }
     sweeps = describe_sweeps(summary)
-    parts = [
-        "<!DOCTYPE html>",
-        '<html lang="en">',
-        '<meta charset="utf-8">',
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>{title}</title>",
-        f"<style>{_CSS}</style>",
-        f"<h1>{title}</h1>",
-        f'<p class="soft">{html.escape(summary["corpus"])}</p>',
-        f"<p class='note'>Unfinished: {sweeps}.</p>" if summary["interrupted"] else "",
-        _cards(summary),
-        _figure(
-            folder,
-            "topics",
-            "The largest topics",
-            "The most probable words of each; beside its number, its share of all tokens.",
-        ),
-        _figure(
-            folder,
-            "shares",
-            f"Shares of the topics by {html.escape(str(summary['group']))}",
-            "How large a share of the tokens of each group belongs to each of the largest topics.",
-        ),
-        "<h2>All topics</h2>",
-        _topic_table(topics),
-        _document_list(folder, topics),
-        _node_table(folder, topics),
-        _figure(
-            folder,
-            "trace",
-            "The run",
-            "Number of topics and logarithm of the joint probability, sweep by sweep. "
-            "A curve that still climbs at its end asks for more sweeps.",
-        ),
-        _agreement_table(summary),
-        _convergence_table(summary),
-        "<h2>Settings</h2>",
-        _settings_table(summary),
-        '<p class="soft">A hierarchical Dirichlet process, fitted by'
-        f" {html.escape(summary['program'])}, {sweeps}.</p>",
-        "</html>",
-    ]
-    return "\n".join(line for part in parts for line in part.splitlines() if line) + "\n"
+    texts = {
+        "title": f"Topics of {Path(summary['settings']['corpus']).name}",
+        "corpus": str(summary["corpus"]),
+        "unfinished": sweeps if summary["interrupted"] else "",
+        "verdict": "The chains do not agree: these topics may be others in another run."
+        if (summary.get("verdict") or {}).get("converged") is False
+        else "",
+        "map_note": shown,
+        "left_out": str(summary.get("left_out") or ""),
+        "program": str(summary["program"]),
+        "sweeps": sweeps,
+    }
+    return render_page(parts, texts, data)
+
+
+def _pictures(folder: Path, summary: dict[str, Any]) -> str:
+    "The pictures of a run that has nothing to explore."
+    return _figure(
+        folder,
+        "topics",
+        "The largest topics",
+        "The most probable words of each; beside its number, its share of all tokens.",
+    ) + _figure(
+        folder,
+        "shares",
+        f"Shares of the topics by {html.escape(str(summary['group']))}",
+        "How large a share of the tokens of each group belongs to each of the largest topics.",
+    )
 
 
 def run_report(args: Any) -> int:

@@ -90,7 +90,7 @@ def _beginnings(args: Any, numbers: set[int]) -> dict[int, str]:
 
 
 def _doc_topic(model: Any, train: Any) -> Any:
-    "Topic proportions of the documents of the fit, shape (n_docs, n_topics)."
+    "Topic proportions of the documents of the fit, shape (n_docs, n_topics + 1)."
     return model.doc_topic_ if hasattr(model, "doc_topic_") else model.transform(train)
 
 
@@ -103,7 +103,7 @@ def typical_documents(
     ----------
     args : argparse.Namespace
         Where the corpus comes from: `corpus`, `column` and `format` of the command line.
-    model : fitted topic model, or Consensus
+    model : fitted topic model
     train : Corpus
         The documents of the fit.
     rows : int array, shape (train.n_docs,)
@@ -117,8 +117,9 @@ def typical_documents(
     -------
     list of dict
         One for each pair of a topic and a document: `topic`, `document` (its number in the
-        corpus), `share`, `labels` (of its groups, by level), `text` (how it begins, or None) and
-        `words` (the up to 12 that made it typical).
+        corpus), `share`, `labels` (of its groups, by level), `text` (how it begins, or None),
+        `words` (the up to 12 that made it typical) and `topics_of_words` (the topic that most
+        likely wrote each of its words).
     """
     pi = _doc_topic(model, train)
     best = {
@@ -142,9 +143,17 @@ def typical_documents(
                     "labels": {level: str(labels[j]) for level, labels in train.groups.items()},
                     "text": texts.get(int(rows[j])),
                     "words": [vocabulary[v] if vocabulary else str(v) for v in most],
+                    "topics_of_words": _topics_of_words(model, pi[j], ids),
                 }
             )
     return found
+
+
+def _topics_of_words(model: Any, doc_topic: Any, ids: Any) -> dict[str, int]:
+    "The topic that most likely wrote each word of a document."
+    names = model.vocabulary_ or list(map(str, range(model.n_features_in_)))
+    found = hdp_nb.explore.word_topics(model, doc_topic, ids)
+    return {names[v]: int(k) for v, k in zip(ids, found)}
 
 # %% ../nbs/74_results.ipynb #eb185943
 def stack_traces(model: Any) -> dict[str, Any]:
@@ -194,7 +203,7 @@ def convergence_table(model: Any, least: int = 100) -> dict[str, dict[str, float
     }
 
 # %% ../nbs/74_results.ipynb #300ae501
-def write_tables(folder: Path, model: Any, shown: Any, topics: list[dict]) -> None:
+def write_tables(folder: Path, model: Any, topics: list[dict]) -> None:
     """Write the model and the tables of a run.
 
     Parameters
@@ -202,13 +211,11 @@ def write_tables(folder: Path, model: Any, shown: Any, topics: list[dict]) -> No
     folder : Path
         Gets model.npz, topics.json, topics.csv, trace.csv and, for a tree, nodes.csv.
     model : fitted topic model
-    shown : Consensus or the model
-        As `shown_topics` returns it.
     topics : list of dict
         As `list_topics_of` returns them.
     """
     if hasattr(model, "nodes_"):
-        _write_nodes(folder / "nodes.csv", model, shown)
+        _write_nodes(folder / "nodes.csv", model)
     model.save(folder / "model.npz")
     write_json(folder / "topics.json", topics)
     with open(folder / "topics.csv", "w", encoding="utf-8", newline="") as file:
@@ -225,19 +232,19 @@ def write_tables(folder: Path, model: Any, shown: Any, topics: list[dict]) -> No
             )
 
 
-def _write_nodes(path: Path, model: Any, shown: Any) -> None:
+def _write_nodes(path: Path, model: Any) -> None:
     "A row for every node of a tree: its labels, its concentration, its weight of every topic."
-    weights_of = model.node_weights_ if shown is model else shown.node_weights[:, : shown.n_topics_]
+    weights_of = model.node_weights_[:, : model.n_topics_]
     with open(path, "w", encoding="utf-8", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow([*model.levels_, "concentration", *range(shown.n_topics_)])
+        rows.writerow([*model.levels_, "concentration", *range(model.n_topics_)])
         for labels, concentration, weights in zip(model.nodes_, model.concentrations_, weights_of):
             names = [*map(hdp_nb.files.quote_cell, map(str, labels))]
             blank = [""] * (len(model.levels_) - len(labels))
             rows.writerow([*names, *blank, float(concentration), *weights.tolist()])
 
 
-def write_pictures(folder: Path, model: Any, shown: Any, train: Any, level: str | None) -> None:
+def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> None:
     """Draw the pictures of a run.
 
     Parameters
@@ -245,8 +252,6 @@ def write_pictures(folder: Path, model: Any, shown: Any, train: Any, level: str 
     folder : Path
         Gets topics.png, trace.png and, where there are groups, shares.png.
     model : fitted topic model
-    shown : Consensus or the model
-        As `shown_topics` returns it.
     train : Corpus
         The documents of the fit.
     level : str or None
@@ -254,16 +259,15 @@ def write_pictures(folder: Path, model: Any, shown: Any, train: Any, level: str 
     """
     plots = hdp_nb.plots
     pictures = {
-        "topics": plots.plot_topics(shown),
+        "topics": plots.plot_topics(model),
         "trace": plots.plot_trace(stack_traces(model), burn_in=getattr(model, "burn_in_", 0)),
     }
     if level is not None:
         pictures["shares"] = plots.plot_shares(
-            _doc_topic(shown, train),
+            _doc_topic(model, train),
             train.groups[level],
             weights=train.doc_lengths,
-            labels=[", ".join(words) for words in shown.top_words(3)]
-            + ["all else"] * (shown is not model),
+            labels=[*model.topic_labels_, "all else"],
         )
     for name, picture in pictures.items():
         picture.savefig(folder / f"{name}.png", dpi=150)
@@ -518,7 +522,8 @@ def unfinished_run(out: Path) -> Iterator[Path]:
 
 # %% ../nbs/74_results.ipynb #d6f5c222
 RESULTS = {
-    *("model.npz", "summary.json", "topics.json", "documents.json", "report.html"),
+    *("model.npz", "summary.json", "topics.json", "documents.json", "explore.json"),
+    "report.html",
     *("topics.csv", "trace.csv", "nodes.csv", "topics.png", "trace.png", "shares.png"),
 }
 

@@ -24,7 +24,7 @@ from .recounts import naming
 from .topics import TopicCounts
 
 # %% ../nbs/61_saved_models.ipynb #32f8043b
-_FORMAT = 4
+_FORMAT = 5
 
 
 def _with_priors(value: Any, pack: bool) -> Any:
@@ -228,8 +228,13 @@ class SavedModel(BaseEstimator):
         model = cls(**_with_priors(meta["params"], pack=False))
         for name, value in results.items():
             setattr(model, name, value)
+        if meta["format"] != f"hdp_nb model {_FORMAT}":
+            model._upgrade()
         model._check_results()
         return model
+
+    def _upgrade(self) -> None:
+        "Bring results that an earlier version saved into today's form, before they are checked."
 
     def _check_results(self) -> None:
         "Check the results against each other when they are loaded; a ValueError names the first."

@@ -24,28 +24,21 @@ from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
 from .hdp_split_merge import HDPSplitMerge
 from .lda import LDASampler
-from hdp_nb.model import (
-    BaseTopicModel,
-    Callback,
-    PathLike,
-    PriorLike,
-    SampledModel,
-    Seed,
-    with_moves,
-)
+from .model import Callback, PathLike, PriorLike, Seed, with_moves
 from .parallel import ParallelSampler
+from .sampled_topics import SampledTopicModel
 from .split_merge import SplitMergeState
 from .topic_moves import MoveState, TopicMoves
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 
 # %% ../nbs/63_topic_models.ipynb #43b47e17
-# Gibbs sweeps over a new document; its proportions are averages over the last 20.
-_FOLD_SWEEPS, _FOLD_BURN_IN = 25, 5
+# Gibbs sweeps over a new document: first those that are not averaged over.
+_FOLD_BURN_IN, _FOLD_KEPT = 5, 20
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
 
 
-class GibbsTopicModel(BaseTopicModel, SampledModel):
+class GibbsTopicModel(SampledTopicModel):
     """Base of the topic models that are fitted by Gibbs sampling: `fit` and all predictions.
 
     A subclass has `_sampler(corpus)`, which makes its sampler from the parameters. What that
@@ -87,7 +80,7 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
         corpus = self._corpus(X, reset=True)
         sampler = self._sampler(corpus)
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
-        self._keep(corpus, sampler, chains, best)
+        self._keep(sampler, chains, best)
         self._warn()
         return self
 
@@ -115,24 +108,15 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
             )
         return isinstance(init, str) and init == "opposite"
 
-    def _keep(self, corpus: Corpus, sampler: Sampler, chains: list[Chain], best: int) -> None:
+    def _keep(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
         "Lay out the results of the chains."
         self._kept(sampler, chains, best)
-        self._show(corpus, self.samples_[self.best_], chains[best].state.z)
+        self._show()
 
-    def _show(self, corpus: Corpus, counts: TopicCounts, z: np.ndarray) -> None:
-        "Lay out the topics, largest first, of one sample, in which token i has topic z[i]."
-        phi, weight = self._topics(counts, corpus)
-        K = counts.beta.shape[-1] - 1
-        n_k = np.bincount(z, minlength=K)
-        self.order_ = np.argsort(-n_k, kind="stable")
-        self.n_topics_, self.alpha_ = K, float(counts.alpha)
-        self.gamma_, self.eta_ = float(counts.gamma), float(counts.eta)
-        self.topic_shares_ = n_k[self.order_] / n_k.sum()
-        self.components_ = np.ascontiguousarray(phi[:, self.order_].T)
-        J, document = corpus.n_docs, np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
-        n_jk = np.bincount(document * K + z, minlength=J * K).reshape(J, K) + weight[..., :K]
-        self.doc_topic_ = (n_jk / n_jk.sum(axis=1, keepdims=True))[:, self.order_]
+    def _show(self) -> None:
+        super()._show()
+        for name in ("alpha", "gamma", "eta"):
+            setattr(self, f"{name}_", float(np.mean([getattr(c, name) for c in self.samples_])))
 
     def _topics(self, counts: TopicCounts, X: Corpus | None) -> tuple[np.ndarray, np.ndarray]:
         """Topics and weights for the documents X in one sample.
@@ -177,35 +161,25 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
         check_is_fitted(self)
         return (self._topics(counts, X) for counts in self.samples_)
 
-    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
-        """Return the proportions of the topics of `components_` in every document.
-
-        Parameters
-        ----------
-        X : list of str, Corpus, or counts of shape (n_docs, n_words)
-
-        Returns
-        -------
-        float array, shape (n_docs, n_topics_)
-            Rows sum to 1. A document's row does not depend on the others.
-        """
-        check_is_fitted(self)
-        corpus = self._corpus(X)
-        phi, weight = self._topics(self.samples_[self.best_], corpus)
+    def _proportions(self, counts: TopicCounts, corpus: Corpus) -> np.ndarray:
+        """Proportions of the topics of one sample in documents, the last column of all others."""
+        phi, weight = self._topics(counts, corpus)
         pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
-        for j in range(corpus.n_docs):  # a generator of its own for every document
+        rng = np.random.default_rng(0)
+        begin, n_sweeps = rng.bit_generator.state, max(-(-_FOLD_KEPT // len(self.samples_)), 2)
+        for j in range(corpus.n_docs):
+            rng.bit_generator.state = begin  # for every document, which knows no others then
             fold_in(
-                np.random.default_rng(0),
+                rng,
                 corpus[j],
                 np.array([0, corpus.doc_lengths[j]]),
                 phi,
                 weights[j if len(weights) > 1 else 0],
-                _FOLD_SWEEPS,
+                _FOLD_BURN_IN + n_sweeps,
                 _FOLD_BURN_IN,
                 pi[j : j + 1],
             )
-        pi = np.ascontiguousarray(pi[:, self.order_])  # by columns, a row's sum knows the others
-        return pi / pi.sum(axis=1, keepdims=True)
+        return pi[:, : counts.beta.shape[-1]]
 
     def log_predictive(
         self, observed: "Corpus | ArrayLike", heldout: "Corpus | ArrayLike", random_state: Seed = 0
@@ -228,8 +202,8 @@ class GibbsTopicModel(BaseTopicModel, SampledModel):
         (seen, unseen), rng = self._parts(observed, heldout), as_rng(random_state)
         p = np.zeros(unseen.n_tokens)
         for phi, weight in self.posterior_topics(seen):
-            pi = np.empty((seen.n_docs, phi.shape[1]))
-            fold_in(rng, seen.x, seen.offsets, phi, weight, _FOLD_SWEEPS, _FOLD_BURN_IN, pi)
+            pi, n_sweeps = np.empty((seen.n_docs, phi.shape[1])), _FOLD_BURN_IN + _FOLD_KEPT
+            fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
             token_probabilities(unseen.x, unseen.offsets, phi, pi, p)
         return np.log(p / len(self.samples_))
 
@@ -308,22 +282,26 @@ class HDP(GibbsTopicModel):
     Attributes
     ----------
     components_ : float array, shape (n_topics_, n_words)
-        Topics: posterior mean word probabilities given one sample; rows sum to 1, largest topic
-        first.
+        Topics that exist in more than half of the kept samples, largest first: posterior mean word
+        probabilities; rows sum to 1. `consensus()` says more, `one_sample()` shows one sample.
     topic_shares_ : float array, shape (n_topics_,)
-        Share of all tokens in each of them.
+        Posterior mean share of all tokens in each of them; what is left is in none.
+    existence_ : float array, shape (n_topics_,)
+        Probability that each exists: the share of the samples that have it. NaN if there is but one
+        sample, all of whose topics are shown then. Where no topic is in more than half of the
+        samples, those of `samples_[best_]` are shown.
     n_topics_ : int
         Their number.
     alpha_, gamma_, eta_ : float
-        Hyperparameters of the same sample.
+        Posterior means of the hyperparameters.
     trace_ : dict
         Name to an array with one value per sweep, burn-in included: n_topics, log_joint,
         log_likelihood, alpha, gamma, eta, n_tables, log_mixture (log probability of the words with
         their topics summed out, by which states can be compared), topics_above_0.1% and
         topics_above_1% (of the tokens), share_1, share_2, share_3 (of the largest topics); with
         `moves` also moves_proposed, moves_accepted, with `split_merge` splits_proposed,
-        splits_accepted, merges_proposed, merges_accepted. Of the chain that `components_` is from,
-        the one with the highest mean log_mixture.
+        splits_accepted, merges_proposed, merges_accepted. n_topics counts all topics of the
+        sampler, however small. Of the chain with the highest mean log_mixture.
     traces_ : dict
         Of all chains: name to an array of shape (n_chains, n_iter).
     convergence_ : Convergence
@@ -334,12 +312,20 @@ class HDP(GibbsTopicModel):
         disagree with. False comes with a `hdp_nb.ConvergenceWarning`.
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged, whether they agree or not.
-    best_, order_ : int, and int array of shape (n_topics_,)
-        `components_` shows `samples_[best_]`, its topics in the order `order_`.
+    best_ : int
+        The last sample of the chain that `trace_` is of.
+    matches_ : int array
+        The row of `components_` that each topic of each sample is, one sample after the other; -1
+        for all else.
     sample_chain_ : int array, shape (len(samples_),)
         The chain that each sample is from.
-    doc_topic_ : float array, shape (n_docs, n_topics_)
-        Proportions of these topics in the documents of the fit.
+    doc_topic_ : float array, shape (n_docs, n_topics_ + 1)
+        Posterior mean proportions of these topics in the documents of the fit, and in the last
+        column of all else. Corpora of more than 20 million tokens have none; `transform` has.
+    topic_labels_ : list of str
+        Their labels, see `label_topics`.
+    word_shares_ : float array, shape (n_words,)
+        Share of every word in all tokens.
     vocabulary_ : list of str or None
         The words, where X has them.
     n_features_in_ : int
@@ -472,20 +458,15 @@ class LDA(GibbsTopicModel):
 
     Attributes
     ----------
-    components_ : float array, shape (n_topics, n_words)
-        Topics: posterior mean word probabilities given one sample; rows sum to 1, largest topic
-        first.
-    topic_shares_ : float array, shape (n_topics,)
-        Share of all tokens in each of them.
+    components_ : float array, shape (n_topics_, n_words)
+        Topics that exist in more than half of the kept samples, largest first: posterior mean word
+        probabilities; rows sum to 1.
     n_topics_ : int
-        Their number, `n_topics`.
-    alpha_, gamma_, eta_ : float
-        Hyperparameters of the same sample.
-    doc_topic_ : float array, shape (n_docs, n_topics)
-        Proportions of these topics in the documents of the fit.
-    trace_, traces_, samples_, sample_chain_, best_, order_, convergence_, converged_, burn_in_,
+        Their number: `n_topics`, unless some come and go or have no tokens.
+    topic_shares_, existence_, doc_topic_, alpha_, gamma_, eta_, trace_, traces_, samples_,
+    sample_chain_, best_, matches_, convergence_, converged_, burn_in_, topic_labels_, word_shares_,
     vocabulary_, n_features_in_
-        The run of the chains and what was kept of it, with the same form as in `HDP`.
+        The topics, the run of the chains and what was kept of it, with the same form as in `HDP`.
     """
 
     def __init__(

@@ -64,35 +64,37 @@ class TreeHDP(GibbsTopicModel):
     Attributes
     ----------
     components_ : float array, shape (n_topics_, n_words)
-        Topics: posterior mean word probabilities given one sample; rows sum to 1, largest topic
-        first.
-    node_weights_ : float array, shape (n_nodes, n_topics_)
-        Expected weights of these topics at every node. Rows sum to 1 less the weight of all topics
-        that no token has.
+        Topics that exist in more than half of the kept samples, largest first: posterior mean word
+        probabilities; rows sum to 1.
+    node_weights_ : float array, shape (n_nodes, n_topics_ + 1)
+        Posterior mean weights of these topics at every node, and in the last column of all else.
+        Rows sum to 1.
     nodes_ : list of lists of labels
         Path of every node, in depth-first order; [] is the root. See `node`.
     concentrations_ : float array, shape (n_nodes,)
-        Concentration of every node in the last sweep; `concentrations_[0]` is `gamma_`, and
-        `alpha_` is that of the documents.
+        Concentration of every node in the last sweep of the chain that `trace_` is of; `alpha_` is
+        that of the documents.
     given_ : int array, shape (n_topics_,)
-        Which of the given topics each topic is: its row of the given model's `components_` (of
-        given TopicCounts: its column); -1 for others.
+        Which of the given topics each topic is: its row of `components_` of the given model's
+        `one_sample()`, from which given topics are taken (of given TopicCounts: its column); -1 for
+        others.
+    given_rows_ : int array
+        The same numbers, in the order in which samples have the given topics.
     levels_ : list of str
         The group columns, outermost first.
     doc_nodes_ : int array, shape (n_docs,)
         The node that every document of the fit hangs under.
-    topic_shares_ : float array, shape (n_topics_,)
-        Share of all tokens in each topic.
-    doc_topic_ : float array, shape (n_docs, n_topics_)
-        Proportions of these topics in the documents of the fit.
-    n_topics_, alpha_, gamma_, eta_ : int, and floats
-        The number of topics, and the hyperparameters of the same sample.
-    trace_, traces_, samples_, sample_chain_, best_, order_, convergence_, converged_, burn_in_,
-    vocabulary_, n_features_in_
-        The run of the chains and what was kept of it, with the same form as in `HDP`. The traces
-        also have alpha_<level>, the mean concentration of a level's nodes, and log_joint is log
-        p(x, z) given the weights of the nodes; `beta` of a sample has a row for every node.
+    topic_shares_, existence_, n_topics_, doc_topic_, alpha_, gamma_, eta_, trace_, traces_,
+    samples_, sample_chain_, best_, matches_, convergence_, converged_, burn_in_, topic_labels_,
+    word_shares_, vocabulary_, n_features_in_
+        The topics, the run of the chains and what was kept of it, with the same form as in `HDP`.
+        The traces also have alpha_<level>, the mean concentration of a level's nodes, and log_joint
+        is log p(x, z) given the weights of the nodes; `beta` of a sample has a row for every node.
     """
+
+    given_: np.ndarray
+    given_rows_: np.ndarray
+    order_: np.ndarray  # of earlier versions
 
     def __init__(
         self,
@@ -182,11 +184,10 @@ class TreeHDP(GibbsTopicModel):
                 f" {self.moves!r}"
             )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
-        self._keep(corpus, sampler, chains, best)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
-        self.node_weights_ = self.samples_[self.best_].beta[:, self.order_]
+        self.given_rows_ = rows
+        self._keep(sampler, chains, best)
         self.concentrations_ = chains[best].state.conc.copy()
-        self.given_ = np.append(rows, np.full(self.n_topics_ - len(rows), -1))[self.order_]
         self._warn()
         return self
 
@@ -207,6 +208,18 @@ class TreeHDP(GibbsTopicModel):
             init,
         )
 
+    def _show(self) -> None:
+        if not hasattr(self, "given_rows_"):  # earlier versions had them in another order
+            rows = self.given_[np.argsort(self.order_)]
+            self.given_rows_ = rows[rows >= 0]
+        super()._show()
+        self.given_ = np.full(self.n_topics_, -1)
+        for column, row in enumerate(self.given_rows_):  # given topics come first in all samples
+            where = np.array([to[column] for to in self._matched()])
+            k = np.bincount(where, minlength=self.n_topics_ + 1).argmax()
+            if k < self.n_topics_:
+                self.given_[k] = row
+
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus; earlier versions did not save the nodes."
         samples, others = super()._components()
@@ -215,7 +228,7 @@ class TreeHDP(GibbsTopicModel):
         return samples, {**others, "node": getattr(self, "doc_nodes_", None)}
 
     def _given(self, topics: Any) -> tuple[TopicCounts | None, np.ndarray]:
-        "Given topics as TopicCounts, and the row of each in the `components_` of their model."
+        "Given topics as TopicCounts, and the row of each in `one_sample()` of their model."
         if topics is None:
             return None, np.zeros(0, int)
         if isinstance(topics, TopicCounts):
@@ -227,7 +240,7 @@ class TreeHDP(GibbsTopicModel):
             )
         if self.vocabulary_ and topics.vocabulary_ and self.vocabulary_ != topics.vocabulary_:
             raise ValueError("topics must be over the vocabulary of X, got one with other words")
-        return counts, np.argsort(topics.order_)
+        return counts, topics.one_sample().matches_
 
     def _topics(self, counts: TopicCounts, X: Corpus | None) -> tuple[np.ndarray, np.ndarray]:
         "Topics, and the weights at the node of every document; without X, at the root."

@@ -97,11 +97,15 @@ class _VariationalTopics(BaseTopicModel):
         state = self._posterior()
         mass = state.lam.sum(axis=0)
         tokens = np.maximum(mass - len(state.lam) * state.eta, 0)
-        self.order_ = np.argsort(-tokens, kind="stable")
-        self.n_topics_, self.alpha_ = len(mass), float(state.alpha)
-        self.gamma_, self.eta_ = float(state.gamma), float(state.eta)
-        self.topic_shares_ = tokens[self.order_] / max(tokens.sum(), 1e-300)
-        self.components_ = np.ascontiguousarray((state.lam / mass)[:, self.order_].T)
+        order, self.n_topics_ = np.argsort(-tokens, kind="stable"), len(mass)
+        self.matches_ = np.argsort(order)
+        self.alpha_, self.gamma_, self.eta_ = map(float, (state.alpha, state.gamma, state.eta))
+        self.topic_shares_ = tokens[order] / max(tokens.sum(), 1e-300)
+        self.components_ = np.ascontiguousarray((state.lam / mass)[:, order].T)
+        n_v = (state.lam - state.eta).sum(axis=1)
+        n_v[n_v < 1e-6] = 0  # rounding
+        self.word_shares_ = n_v / max(n_v.sum(), 1e-300)
+        self._renew()
 
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the posterior mean of the topics and their weights for a new document: one pair.
@@ -129,22 +133,9 @@ class _VariationalTopics(BaseTopicModel):
         phi[:, :K], weight[: K + 1] = state.lam / state.lam.sum(axis=0), state.alpha * state.beta
         return iter([(phi, weight)])
 
-    def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
-        """Return the proportions of the topics of `components_` in every document.
-
-        Parameters
-        ----------
-        X : list of str, Corpus, or counts of shape (n_docs, n_words)
-
-        Returns
-        -------
-        float array, shape (n_docs, n_topics_)
-            Rows sum to 1. A document's row does not depend on the others.
-        """
-        check_is_fitted(self)
-        pi = infer(distinct_words(self._corpus(X)), self._posterior(), self.n_jobs)
-        pi = pi[:, :-1][:, self.order_]
-        return pi / pi.sum(axis=1, keepdims=True)
+    def _transform(self, corpus: Corpus) -> np.ndarray:
+        pi = infer(distinct_words(corpus), self._posterior(), self.n_jobs)
+        return self._collected(pi, self.matches_)
 
     def log_predictive(
         self,
@@ -215,15 +206,16 @@ class VariationalHDP(_VariationalTopics):
     n_topics_ : int
         Topics that are expected to have half a token or more.
     alpha_, gamma_, eta_ : float
-    doc_topic_ : float array, shape (n_docs, n_topics_)
-        Proportions of these topics in the documents of the fit.
+    doc_topic_ : float array, shape (n_docs, n_topics_ + 1)
+        Proportions of these topics, and of all others, in the documents of the fit.
     trace_ : dict
         Name to an array with one value per pass: bound, n_topics, alpha, gamma, eta.
     n_iter_ : int
         Passes made.
     state_ : dict of arrays
-        The variational posterior: lam (n_words, n_topics_), beta, alpha, gamma, eta. `components_`
-        shows its topics in the order `order_`.
+        The variational posterior: lam (n_words, K), beta, alpha, gamma, eta.
+    matches_ : int array, shape (K,)
+        The row of `components_` that each of its topics is.
     vocabulary_ : list of str or None
         The words, where X has them.
     n_features_in_ : int
@@ -322,8 +314,9 @@ class VariationalHDP(_VariationalTopics):
         state = state._replace(lam=lam, beta=np.append(weights, rest))
         self.state_ = state._asdict()
         self._show()
-        pi = (n[:, used] + state.alpha * weights)[:, self.order_]
-        self.doc_topic_ = pi / pi.sum(axis=1, keepdims=True)
+        own = np.column_stack([n[:, used], np.zeros(len(n))])
+        own += state.alpha * state.beta
+        self.doc_topic_ = self._collected(own / own.sum(axis=1, keepdims=True), self.matches_)
         return self
 
 # %% ../nbs/67_variational_models.ipynb #25e531ae
@@ -414,7 +407,7 @@ class OnlineHDP(_VariationalTopics):
         Whether they agree and both have settled, else there is a ConvergenceWarning; None if there
         was one stream only.
     state_ : dict of arrays
-        The state between two minibatches. `components_` shows its topics in the order `order_`.
+        The state between two minibatches; `matches_[k]` is the row of `components_` of its topic k.
     waiting_ : dict of arrays
         Documents of `partial_fit` that wait for a step, and the state without them; may be empty.
     vocabulary_ : list of str or None

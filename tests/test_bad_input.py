@@ -496,7 +496,7 @@ BAD_MODELS = [
     ("eta", set_to("samples_/1/eta", -1.0)),
     ("components_", set_to("components_", lambda a: a["components_"][:, :-1])),
     ("components_", first_entry("components_", -0.5)),
-    ("order_", first_entry("order_", 10**6)),
+    ("matches_", first_entry("matches_", 10**6)),
     ("doc_topic_", first_entry("doc_topic_", np.nan)),
     ("", set_to("meta", lambda arrays: np.array("[" * 100_000))),
 ]

@@ -80,6 +80,7 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
         "summary.json",
         "topics.json",
         "documents.json",
+        "explore.json",
         "topics.csv",
         "trace.csv",
         "topics.png",
@@ -99,7 +100,7 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     summary, topics = (
         json.loads(Path("run", name).read_text()) for name in ("summary.json", "topics.json")
     )
-    shown = model.consensus()
+    shown = model
     assert (
         summary["topics"] == len(topics) == shown.n_topics_
         and summary["documents"] == 48
@@ -112,7 +113,7 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run):
     assert summary["held_out"]["unigram_perplexity"] == pytest.approx(base, rel=1e-12)
     assert numbers(out) == pytest.approx([own, base], abs=0.051) and own < base
     assert f"\n{shown.n_topics_} topics after 12 sweeps over 48 documents" in out
-    assert [topic["existence"] for topic in topics] == shown.existence[: len(topics)].tolist()
+    assert [topic["existence"] for topic in topics] == shown.existence_.tolist()
     for words, topic in zip(shown.top_words(10), topics):
         assert topic["words"] == words
         assert (f"{topic['share']:.1%}  {' '.join(words)}\n" in out) == (topic["share"] >= 0.001)
@@ -456,9 +457,9 @@ def test_dollars_are_no_formulas(run):
         page = Page(Path("run/report.html").read_text())
         assert (
             "$x_1^$" in page.text
-            and "Shares of the topics by $ide^$" in page.text
-            and len(page.links) == 3
+            and '"level":"$ide^$"' in page.text
             and page.open == []
+            and all(link.startswith(("data:", "#")) for link in page.links)
         )
 
 
@@ -812,7 +813,7 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
-        if tag not in ("meta", "img"):
+        if tag not in ("meta", "img", "input"):
             self.open.append(tag)
         self.links += [value for name, value in attrs if name in ("src", "href")]
 
@@ -830,11 +831,10 @@ def test_report_is_one_page_that_fetches_nothing(run):
     assert run("report", "run") == (0, f"run{os.sep}report.html\n", "")
     page = Page(made)
     assert Path("run/report.html").read_text() == made and page.open == []
-    assert len(page.links) == 3 and all(
-        link.startswith("data:image/png;base64,") for link in page.links
-    )
+    links = [link for link in page.links if not link.startswith("#")]
+    assert len(links) == 1 and links[0].startswith("data:image/png;base64,")
     assert "url(" not in made and "@import" not in made
-    shown = HDP.load("run/model.npz").consensus()
+    shown = HDP.load("run/model.npz")
     assert (
         " ".join(shown.top_words(10)[0]) in page.text and "<b>" in page.text
     )  # escaped, so it is text
@@ -858,13 +858,42 @@ def test_report_in_a_browser(run, browser, scheme):
         tab.set_viewport_size({"width": width, "height": 800})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.evaluate(
-        "[...document.images].length == 3 && [...document.images].every(i => i.naturalWidth > 0)"
+        "[...document.images].length == 1 && [...document.images].every(i => i.naturalWidth > 0)"
     )
     shade = tab.evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b)"
         " => a + +b, 0)"
     )
     assert shade > 700 if scheme == "light" else shade < 150
+    name, dots = tab.locator("#name"), tab.locator("circle.dot")
+    n = dots.count()
+    dots.last.click()  # the smallest is on top; by hand, then by the keyboard
+    assert n > 2 and name.inner_text().startswith(f"{n - 1}:")
+    for key, k in (("Home", 0), ("ArrowRight", 1), ("End", n - 1), ("ArrowLeft", n - 2)):
+        tab.keyboard.press(key)
+        assert name.inner_text().startswith(f"{k}:")
+        assert tab.locator("circle.dot[aria-pressed=true]").count() == 1
+    tab.locator("#weight").press("Home")  # by lift
+    lifts = [float(t.split("×")[1]) for t in tab.locator("#words .faint").all_text_contents()]
+    assert len(lifts) > 5 and lifts == sorted(lifts, reverse=True)
+    tab.locator("#weight").press("End")  # by probability
+    shares = [float(t.split("%")[0]) for t in tab.locator("#words .faint").all_text_contents()]
+    assert shares == sorted(shares, reverse=True)
+    assert "early" in tab.locator("#groups").get_attribute("aria-label")
+    rows = tab.locator("#topics tr[data-topic]")
+    order = lambda: [row.get_attribute("data-topic") for row in rows.all()]
+    tab.locator("#topics th button").nth(1).click()
+    falling = order()
+    tab.locator("#topics th button").nth(1).click()
+    assert order() == falling[::-1]
+    word = rows.first.locator("td").last.inner_text().split()[0]
+    tab.locator("#search").fill(word)
+    assert 0 < tab.locator("#topics tr[data-topic]:visible").count() <= n
+    tab.locator("#search").fill("no such word")
+    assert tab.locator("#topics tr[data-topic]:visible").count() == 0
+    tab.locator("#search").fill("")
+    tab.locator("#topics tr[data-topic='0'] button").click()
+    assert name.inner_text().startswith("0:") and tab.locator("mark.own").count() > 0
     second = tab.locator("details").nth(1)
     assert (
         not second.locator("p").first.is_visible()

@@ -130,7 +130,9 @@ def test_results(fit, name):
     K = model.n_topics_
     assert isinstance(model, TopicModel) and not isinstance(clone(model), TopicModel)
     assert model.components_.shape == (K, 16) and rows_sum_to_one(model.components_)
-    assert model.topic_shares_.shape == (K,) and rows_sum_to_one(model.topic_shares_)
+    assert model.topic_shares_.shape == (K,) and (model.topic_shares_ >= 0).all()
+    assert (np.diff(model.topic_shares_) <= 0).all() and model.topic_shares_.sum() < 1 + 1e-9
+    assert np.isclose(model.word_shares_.sum(), 1)
     assert model.vocabulary_ == WORDS and model.n_features_in_ == 16
     top = model.top_words(4)
     assert (
@@ -144,12 +146,19 @@ def test_results(fit, name):
         *("topic", "label", "existence", "share", "share_low", "share_high", "words", "documents")
     ] and all(len(column) == len(table["topic"]) for column in table.values())
     assert np.isclose(sum(table["share"]), 1)
-    shown, where = (model.consensus(), [-1]) if name in SAMPLED else (model, [])
-    top = shown.top_words(4)
+    if name in SAMPLED:  # what most samples have; the number of topics of the sampler is another
+        found = model.consensus()
+        assert K == found.n_topics_ and np.array_equal(model.components_, found.components_)
+        assert np.array_equal(model.topic_shares_, found.topic_shares_)
+        assert (
+            np.array_equal(model.existence_, found.existence[:K]) and model.existence_.min() > 0.5
+        )
+        assert np.allclose(model.doc_topic_, found.doc_topic_)
+        assert table["share_low"][:K] == pytest.approx(found.share_interval()[0][:K])
     assert (
-        table["topic"] == [*range(shown.n_topics_), *where]
-        and table["share"][: len(top)] == shown.topic_shares_.tolist()
-        and table["words"][: len(top)] == [", ".join(words) for words in top]
+        table["topic"] == [*range(K), -1]
+        and table["share"][:K] == model.topic_shares_.tolist()
+        and table["words"] == [*(", ".join(words) for words in top), ""]
     )
     upper = columns(model.topics(2, vocab=[word.upper() for word in WORDS]))
     assert upper["words"][: len(top)] == [", ".join(words[:2]).upper() for words in top]
@@ -225,7 +234,9 @@ def test_transform(fit, name):
     "Rows sum to 1, of empty documents and unseen words, too, and do not depend on others."
     model = fit(name).model
     pi = model.transform(TEST)
-    assert pi.shape == (TEST.n_docs, model.n_topics_) and rows_sum_to_one(pi)
+    assert pi.shape == (TEST.n_docs, model.n_topics_ + 1) and rows_sum_to_one(pi)
+    assert len(model.get_feature_names_out()) == pi.shape[1]
+    assert model.get_feature_names_out()[-1].endswith("_rest")
     assert np.allclose(model.transform(TEST[5:6]), pi[5:6]) and np.array_equal(
         model.transform(TEST), pi
     )
@@ -235,6 +246,40 @@ def test_transform(fit, name):
         model.transform(X), model.transform(Corpus.from_matrix(X))
     ) and np.array_equal(model.transform(X), model.transform(X.toarray()))
     assert rows_sum_to_one(clone(model).fit_transform(TRAIN))
+
+
+@every
+def test_merged_dropped_and_labelled_topics(fit, name, tmp_path):
+    "Proportions add up, for documents of the fit and new ones; scores are as before; saved."
+    model = fit(name).model
+    K, pi, score = model.n_topics_, model.transform(TEST), model.score(TEST)
+    label = model.topic_labels_[1]
+    model.label_topics({label: "health"})
+    merged = model.merge_topics([0, "health"])
+    assert model.n_topics_ == K and model.topic_labels_[1] == "health"
+    model.label_topics(None)
+    assert model.topic_labels_[1] == label
+    first = merged.topic_labels_.index("health")
+    assert merged.n_topics_ == K - 1 and rows_sum_to_one(merged.components_)
+    found = merged.transform(TEST)
+    assert rows_sum_to_one(found) and np.allclose(found[:, first], pi[:, 0] + pi[:, 1])
+    assert np.allclose(found[:, -1], pi[:, -1]) and merged.score(TEST) == score
+    if hasattr(model, "doc_topic_"):
+        assert np.allclose(merged.doc_topic_[:, first], model.doc_topic_[:, :2].sum(axis=1))
+    few = merged.drop_topics(["health"])
+    assert few.n_topics_ == K - 2 and np.allclose(
+        few.transform(TEST)[:, -1], pi[:, [0, 1, -1]].sum(axis=1)
+    )
+    merged.save(tmp_path / "merged.npz")
+    again = load_model(tmp_path / "merged.npz")
+    assert again.topic_labels_ == merged.topic_labels_
+    assert np.array_equal(again.transform(TEST), found)
+    assert "health" in list(columns(again.topics())["label"])
+    if name in SAMPLED:
+        one = merged.one_sample()
+        assert one.n_topics_ == model.samples_[model.best_].n_vk.shape[1]
+        assert rows_sum_to_one(one.transform(TEST)) and np.isnan(one.existence_).all()
+        assert np.isclose(one.topic_shares_.sum(), 1)
 
 
 @every
@@ -496,12 +541,16 @@ def report(run, tmp_path):
         and summary["held_out"]["perplexity"] < summary["held_out"]["unigram_perplexity"] * 1.2
     )
     listed = len(json.loads((tmp_path / "topics.json").read_text()))
-    shown = run.model.consensus() if hasattr(run.model, "consensus") else run.model
-    assert 1 <= listed == shown.n_topics_
+    assert 1 <= listed == run.model.n_topics_
     assert json.loads((tmp_path / "documents.json").read_text())
     cli.write_report(tmp_path)
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<img") == 3 and "Typical documents" in page and "gamma" in page
+    assert (
+        page.count("<img") == 1
+        and page.count("<script") == 2
+        and "Typical documents" in page
+        and "gamma" in page
+    )
     assert np.array_equal(load_model(tmp_path / "model.npz").components_, run.model.components_)
 
 

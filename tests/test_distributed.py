@@ -57,7 +57,7 @@ def same(one, other):
         all(np.array_equal(one.trace_[name], other.trace_[name]) for name in one.trace_)
         and np.array_equal(one.components_, other.components_)
         and np.array_equal(one.topic_shares_, other.topic_shares_)
-        and np.array_equal(one.order_, other.order_)
+        and np.array_equal(one.matches_, other.matches_)
         and len(one.samples_) == len(other.samples_)
         and all(
             np.array_equal(getattr(x, name), getattr(y, name))
@@ -384,7 +384,7 @@ def test_online(tmp_path, monkeypatch):
     assert not online_same(
         model, fit(OnlineHDP(**ONLINE | {"random_state": 1}), corpus, tmp_path / "other")
     )
-    assert model.transform(corpus.shard(0)).shape[1] == model.n_topics_
+    assert model.transform(corpus.shard(0)).shape[1] == model.n_topics_ + 1
 
 
 # ---------------------------------------------------------------- bad input

@@ -242,8 +242,14 @@ def test_the_report_of_a_foreign_folder(tmp_path, data):
     summary["program"] = f"hdp_nb {EVIL}"
     for name, value in (("summary", summary), ("topics", topics), ("documents", documents)):
         (tmp_path / f"{name}.json").write_text(json.dumps(value))
+    explored = data.draw(st.booleans())
+    (tmp_path / "explore.json").unlink(missing_ok=True)
+    if explored:
+        found = {"topics": [{"label": EVIL}], "map_shows": data.draw(VALUES), EVIL: EVIL}
+        (tmp_path / "explore.json").write_text(json.dumps(found))
     (tmp_path / "report.html").unlink(missing_ok=True)
     one_line(write_report, tmp_path)
     if (tmp_path / "report.html").exists():
         page = (tmp_path / "report.html").read_text()
-        assert "<script" not in page and "default-src 'none'" in page
+        assert page.count("<script") == 2 * explored and "default-src 'none'" in page
+        assert "<script>alert" not in page

@@ -600,7 +600,7 @@ def test_results(model, tmp_path):
     assert (
         model.components_.shape == (T, 60)
         and np.allclose(model.components_.sum(axis=1), 1)
-        and np.isclose(model.topic_shares_.sum(), 1)
+        and model.topic_shares_.sum() < 1 + 1e-9
     )
     assert model.cluster_components_.shape == (C, 60) and np.allclose(
         model.cluster_components_.sum(axis=1), 1
@@ -626,10 +626,11 @@ def test_results(model, tmp_path):
     )
     same = model.labels_[:, None] == model.labels_
     assert together[same].mean() > together[~same].mean() + 0.5 if C > 1 else True
-    assert np.allclose(model.transform(corpus40), model.doc_topic_) and np.allclose(
-        model.doc_topic_.sum(axis=1), 1
-    )
-    assert (model.transform(corpus40[3:5]) == model.doc_topic_[3:5]).all()
+    pi = model.transform(corpus40)
+    assert pi.shape == model.doc_topic_.shape == (40, T + 1)
+    assert np.allclose(model.doc_topic_.sum(axis=1), 1)
+    assert np.corrcoef(pi.ravel(), model.doc_topic_.ravel())[0, 1] > 0.6  # inferred anew
+    assert (model.transform(corpus40[3:5]) == pi[3:5]).all()
     probability = model.cluster_proba(corpus40)
     assert probability.shape == (40, C + 1) and np.allclose(probability.sum(axis=1), 1)
     if model.categories is None:

@@ -913,7 +913,7 @@ def test_a_stream_may_end_at_any_time(bars):
 
     model = quick(n_passes=100).fit(bars[0], callback=stop)
     assert len(model.trace_["n_topics"]) == 4 and np.isfinite(model.score(bars[1].test))
-    assert quick(n_passes=1).fit(bars[0][:1]).transform(bars[0]).shape == (300, 4)
+    assert quick(n_passes=1).fit(bars[0][:1]).transform(bars[0]).shape == (300, 5)
     assert quick(batch_size=1000, split_merge=False).fit(bars[0]).state_["t"] == 9  # of 100 each
 
 

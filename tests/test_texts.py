@@ -75,7 +75,7 @@ def test_every_topic_model_takes_texts(model, tmp_path):
     known = Corpus.from_docs([[w for w in cut(t) if w in corpus.vocab] for t in new], corpus.vocab)
     for take in (model.transform, model.score):
         np.testing.assert_array_equal(take(new), take(known))
-    assert model.transform(corpus.vectorizer.transform(new)).shape == (4, model.n_topics_)
+    assert model.transform(corpus.vectorizer.transform(new)).shape == (4, model.n_topics_ + 1)
     model.save(tmp_path / "model.npz")
     for again in (load_model(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(again.transform(new), model.transform(new))

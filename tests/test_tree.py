@@ -722,7 +722,8 @@ def fitted(bars):
 
 
 def test_results(bars, fitted):
-    K, state = fitted.n_topics_, []
+    state, fitted = [], fitted.one_sample()
+    K, order = fitted.n_topics_, np.argsort(fitted.matches_)
     again = quick(groups=[("none", "at all")], n_chains=1)
     again.fit(bars, callback=lambda sweep, s: state.append(s))
     counts, state = fitted.samples_[fitted.best_], state[-1]
@@ -733,9 +734,8 @@ def test_results(bars, fitted):
     )
     parent = [-1 if not path else fitted.nodes_.index(path[:-1]) for path in fitted.nodes_]
     exact = node_weights(state.m_k, state.conc, parent, K)
-    assert np.allclose(fitted.node_weights_, exact[:, fitted.order_]) and np.allclose(
-        counts.beta, exact
-    )
+    with_rest = exact[:, [*order, K]]
+    assert np.allclose(fitted.node_weights_, with_rest) and np.allclose(counts.beta, exact)
     assert np.allclose(
         fitted.node_weights_[fitted.node("none")], fitted.node_weights_[fitted.node()]
     )
@@ -744,7 +744,7 @@ def test_results(bars, fitted):
         and fitted.gamma_ == state.gamma
         and fitted.alpha_ == state.alpha
     )
-    n_k = np.bincount(state.z)[fitted.order_]
+    n_k = np.bincount(state.z)[order]
     assert (
         np.allclose(fitted.topic_shares_, n_k / n_k.sum())
         and (np.diff(n_k) <= 0).all()
@@ -752,11 +752,11 @@ def test_results(bars, fitted):
     )
     j, s = 20, fitted.node("old", "b")
     n_jk = (
-        np.bincount(state.z[bars.offsets[j] : bars.offsets[j + 1]], minlength=K)
-        + state.alpha * exact[s, :K]
+        np.bincount(state.z[bars.offsets[j] : bars.offsets[j + 1]], minlength=K + 1)
+        + state.alpha * exact[s]
     )
     assert (bars.groups["period"][j], bars.groups["president"][j]) == ("old", "b") and np.allclose(
-        fitted.doc_topic_[j], (n_jk / n_jk.sum())[fitted.order_]
+        fitted.doc_topic_[j], (n_jk / n_jk.sum())[[*order, K]]
     )
     assert {"alpha_period", "alpha_president"} < set(fitted.trace_)
     with pytest.raises(ValueError, match="labels must be the path of a node"):
@@ -819,12 +819,15 @@ def test_groups_matter_to_scores(bars):
 
 def test_given_topics_of_a_model(bars, fitted):
     "Topics of another fit keep their words and lead to rows of its components."
-    later = quick(levels=["period"]).fit(bars[::2], topics=fitted)
-    K = fitted.n_topics_
+    later, one = quick(levels=["period"]).fit(bars[::2], topics=fitted), fitted.one_sample()
+    K = one.n_topics_
     assert sorted(later.given_[later.given_ >= 0]) == list(range(K)) and later.n_topics_ >= K
     for row, k in zip(later.components_, later.given_):
-        assert k < 0 or np.allclose(row, fitted.components_[k])
-    assert np.isclose(later.topic_shares_.sum(), 1)
+        assert k < 0 or np.allclose(row, one.components_[k])
+    # Shares are of the tokens of these documents, whatever was counted in the other fit.
+    tokens = np.mean([s.n_jk.sum(axis=0)[:K] for s in later.samples_], axis=0)
+    shown = [later.topic_shares_[list(later.given_).index(k)] for k in later.given_rows_]
+    assert np.allclose(shown, tokens / bars[::2].n_tokens)
     counts = quick(levels=["period"]).fit(bars[::2], topics=fitted.samples_[fitted.best_])
     assert np.array_equal(counts.components_, later.components_)
     flat = quick(levels=[]).fit(

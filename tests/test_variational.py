@@ -404,7 +404,7 @@ def test_variational_hdp(bars):
     )
     assert np.isclose(model.topic_shares_.sum(), 1) and (np.diff(model.topic_shares_) <= 0).all()
     assert (
-        model.doc_topic_.shape == (150, K)
+        model.doc_topic_.shape == (150, K + 1)
         and np.allclose(model.doc_topic_.sum(1), 1)
         and np.allclose(model.transform(corpus).sum(1), 1)
     )
