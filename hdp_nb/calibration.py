@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 else:
     Figure = Any  # importing the package must not import matplotlib
 
-# %% ../nbs/84_calibration.ipynb #32f40ac5
+# %% ../nbs/84_calibration.ipynb #b456fc32
 def _break_rest(weight: np.ndarray, gamma: float, rng: np.random.Generator) -> np.ndarray:
     "The Dirichlet parameters (n_nodes, K + 1) of (L2), the last column broken into sticks."
     rest = weight[:, -1:]
@@ -104,7 +104,8 @@ def _judge(
         rank = _rank(found.share_draws[:, l], share[k], rng)
         rows.append([share[k], low[l], high[l], rank, cosine[i, l]])
         if cosine[i, l] >= LEAST_TRUE_COSINE:
-            top = np.argsort(-truth.phi[k])[:20]
+            # Of the fit: those that are largest in truth are larger than they look.
+            top = np.argsort(-words[l])[:20]
             a, b = found.word_interval(l, level)
             inside_words.append(np.column_stack([truth.phi[k, top], a[top], b[top]]))
     K = np.array([sample.n_vk.shape[1] for sample in model.samples_])
@@ -122,7 +123,7 @@ def _judge(
 LEAST_TRUE_SHARE = 0.01  # topics that are smaller are not asked for
 LEAST_TRUE_COSINE = 0.9  # of a topic that was found
 
-# %% ../nbs/84_calibration.ipynb #cac168b9
+# %% ../nbs/84_calibration.ipynb #f4cda3f4
 class Calibration(NamedTuple):
     """What fits to simulated corpora say of the intervals of a fit.
 
@@ -138,7 +139,7 @@ class Calibration(NamedTuple):
         Of every true topic with 1% of the tokens or more: its share, the ends of the interval of
         the component nearest to it, the rank of the truth, and their cosine.
     words : float array, shape (n_words, 3)
-        Of the 20 most probable words of every topic that was found: the true probability, and the
+        Of the 20 words that are most probable in each topic found: the true probability, and the
         ends of its interval.
     corpus_of_share, corpus_of_word : int arrays
         The corpus that each row of `shares` and of `words` is from.

@@ -471,7 +471,7 @@ def _samples_of(
     node = np.zeros(samples[0].documents.shape[0], int) if node is None else np.asarray(node)
     return samples, node, model.consensus() if consensus is None else consensus
 
-# %% ../nbs/82_effects.ipynb #224c28c2
+# %% ../nbs/82_effects.ipynb #96f397f2
 def plot_effects(
     found: Effects,
     name: str,
