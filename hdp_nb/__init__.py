@@ -57,6 +57,7 @@ _MODULES = (
     "emissions",
     "estimators",
     "evaluate",
+    "evidence",
     "exact",
     "exchange",
     "families",

@@ -411,7 +411,10 @@ def check_words(
             values = np.array(
                 [
                     [mutual_information(t), repeat_probability(t)]
-                    + [_on_groups(table, rng.permutation(g) if i else g) for g in own]
+                    + [
+                        _excess(table, tables[1 + i % R], rng.permutation(g) if i else g)
+                        for g in own
+                    ]
                     for i, t in enumerate(tables)
                 ]
             )
@@ -442,10 +445,11 @@ def _corpus_of(model: Any, X: Any, samples: list[Components]) -> Corpus:
     return corpus
 
 
-def _on_groups(table: csr_array, labels: np.ndarray) -> float:
-    "(Q1) of groups of the rows of a table."
+def _excess(table: csr_array, permuted: csr_array, labels: np.ndarray) -> float:
+    "(Q1) of groups of the rows of a table, above that of a table with permuted words."
     rows = np.ones(len(labels), np.int64), (labels, np.arange(len(labels)))
-    return mutual_information(csr_array(rows, (int(labels.max()) + 1, len(labels))) @ table)
+    gather = csr_array(rows, (int(labels.max()) + 1, len(labels)))
+    return mutual_information(gather @ table) - mutual_information(gather @ permuted)
 
 
 def _word_scores(names: list[str], values: np.ndarray) -> dict[str, tuple[float, float, float]]:
