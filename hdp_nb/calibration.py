@@ -125,7 +125,7 @@ LEAST_TRUE_COSINE = 0.9  # of a topic that was found
 
 # %% ../nbs/84_calibration.ipynb #f4cda3f4
 class Calibration(NamedTuple):
-    """What fits to simulated corpora say of the intervals of a fit.
+    """Coverage of the intervals of a fit, by fits to simulated corpora.
 
     Attributes
     ----------

@@ -59,7 +59,7 @@ def _draw_cells(
     return j, v, k, n
 
 
-def _table(j: np.ndarray, v: np.ndarray, n: np.ndarray) -> csr_array:
+def _count_table(j: np.ndarray, v: np.ndarray, n: np.ndarray) -> csr_array:
     "A table of documents or groups by words, only of rows and columns that have tokens."
     rows, j = np.unique(j, return_inverse=True)
     columns, v = np.unique(v, return_inverse=True)
@@ -178,7 +178,7 @@ def _lag(x: np.ndarray, pairs: np.ndarray, symbols: bool) -> float:
     "How successive observations x[pairs], x[pairs + 1] go together."
     a, b = x[pairs], x[pairs + 1]
     if symbols:
-        return mutual_information(_table(a, b, np.ones(len(a), np.int64)))
+        return mutual_information(_count_table(a, b, np.ones(len(a), np.int64)))
     scale = (a**2).sum() + (b**2).sum()
     return float(2 * (a * b).sum() / scale) if scale else 0.0
 
@@ -212,7 +212,7 @@ _LEAST_SCORE = 4.0
 
 
 class PredictiveChecks(NamedTuple):
-    """What posterior predictive checks found, component by component.
+    """Findings of posterior predictive checks, component by component.
 
     Attributes
     ----------
@@ -297,7 +297,7 @@ class PredictiveChecks(NamedTuple):
         return self.verdict()
 
 
-def _labels(groups: Any, corpus: Corpus) -> dict[str, np.ndarray]:
+def _group_labels(groups: Any, corpus: Corpus) -> dict[str, np.ndarray]:
     "Labels of documents by name, from those of a corpus, a mapping or one sequence."
     if groups is None:
         return {}
@@ -385,7 +385,7 @@ def check_words(
     samples, node = _topic_samples(model)
     found = model.consensus() if consensus is None else consensus
     corpus = _corpus_of(model, X, samples)
-    by, rng = _labels(groups, corpus), as_rng(random_state)
+    by, rng = _group_labels(groups, corpus), as_rng(random_state)
     counts = csr_array(corpus.to_matrix())
     chosen = _chosen(len(samples), check_int("n_samples", n_samples, 1))
     R = check_int("n_replicates", n_replicates, 2)
