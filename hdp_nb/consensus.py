@@ -408,7 +408,8 @@ class Consensus(NamedTuple):
     def share_interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Return the central posterior intervals of the shares, each of shape (R,)."""
         level = _check_fraction("level", level)
-        low, high = np.quantile(self.share_draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(self.share_draws, ends, axis=0, method="weibull")
         return low, high
 
     def word_interval(self, k: int, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -501,6 +502,7 @@ class Consensus(NamedTuple):
             np.column_stack([self.share_draws[:, :n], 1 - self.share_draws[:, :n].sum(axis=1)]),
             [(1 - _check_fraction("level", level)) / 2, (1 + level) / 2],
             axis=0,
+            method="weibull",
         )
         return {
             "topic": [*range(n), -1],

@@ -210,6 +210,19 @@ class SampledModel(SavedModel):
         "The components of every kept sample, and other arguments of `find_consensus`."
         raise TypeError(f"{type(self).__name__} has no components to find a consensus on")
 
+    def sampled_components(self) -> tuple[list[Components], dict[str, Any]]:
+        """Return the components of every kept sample, as a consensus takes them.
+
+        Returns
+        -------
+        samples : list of Components
+        others : dict
+            Further arguments of `hdp_nb.consensus.find_consensus`: nodes of documents, parameters,
+            vocabulary.
+        """
+        check_is_fitted(self)
+        return self._components()
+
     def consensus(self, least_cosine: float = LEAST_COSINE) -> Consensus:
         """Say what all kept samples of all chains say together: components, and how sure.
 
@@ -234,8 +247,7 @@ class SampledModel(SavedModel):
         ValueError
             Fewer than two samples were kept.
         """
-        check_is_fitted(self)
-        samples, others = self._components()
+        samples, others = self.sampled_components()
         return find_consensus(samples, self.sample_chain_, least_cosine=least_cosine, **others)
 
     def draws(self) -> dict[str, np.ndarray]:

@@ -19,6 +19,7 @@ from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.distributed import OnlineShardSampler, ShardSampler
 from hdp_nb.dp import DPMixtureSampler, dp_state
 from hdp_nb.emissions import hmm_emission
+from hdp_nb.evidence import PoweredHDP, PoweredLDA
 from hdp_nb.families import likelihoods
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
@@ -298,6 +299,14 @@ CASES = {
     "LDA, learned weights": Case(
         LDASampler,
         lambda folder: LDASampler(CORPUS, 7, weights="learned"),
+        count_all_topics,
+        lambda state: np.count_nonzero(state.n_k),
+        room=7,
+    ),
+    "direct with a power": topics(PoweredHDP, init=20, power=0.5),
+    "LDA with a power": Case(
+        PoweredLDA,
+        lambda folder: PoweredLDA(CORPUS, 7, power=0.5),
         count_all_topics,
         lambda state: np.count_nonzero(state.n_k),
         room=7,

@@ -1,0 +1,69 @@
+"The power of the likelihood and the evidence, against sums over all divisions of a few tokens."
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from hdp_nb.corpus import Corpus
+from hdp_nb.evidence import PoweredHDP, PoweredLDA, log_evidence
+from hdp_nb.exact import exact_posterior, log_hdp, log_words, posterior_error
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.topic_models import HDP, LDA
+
+DOCS = [[0, 0, 1], [2, 0]]
+CORPUS = Corpus.from_docs(DOCS, n_words=3)
+DOCUMENT = np.repeat([0, 1], CORPUS.doc_lengths)
+FIXED = {"alpha_prior": None, "gamma_prior": None}
+
+
+def exact(power, alpha=1.5, gamma=1.0, eta=0.3):
+    return exact_posterior(
+        5, lambda z: power * log_words(CORPUS.x, z, 3, eta) + log_hdp(z, DOCUMENT, alpha, gamma)
+    )
+
+
+def test_a_power_samples_what_it_says():
+    sampler = PoweredHDP(CORPUS, 0.3, 1.5, 1.0, None, None, init=2, power=0.4)
+    rng = np.random.default_rng(0)
+    state, draws = sampler.init(rng), []
+    for _ in range(6000):
+        state, info = sampler.sweep(rng, state)
+        draws.append(state.z.copy())
+    assert posterior_error(draws, exact(0.4)) < 0.03
+    assert posterior_error(draws, exact(1.0)) > 0.05  # the control
+    assert sampler.params()["power"] == 0.4 and info["log_joint"] > info["log_likelihood"] - 50
+
+
+def test_the_evidence_is_that_of_the_sum():
+    found = log_evidence(
+        HDP(eta=0.3, alpha=1.5, **FIXED), CORPUS, n_steps=10, n_sweeps=1500, burn_in=50
+    )
+    assert abs(found.log_p - exact(1).log_evidence) < 0.06 and 0 < found.error < 0.05
+    total = []
+    for z in itertools.product(range(2), repeat=5):
+        value = log_words(CORPUS.x, z, 3, 0.3)
+        for j in (0, 1):
+            n = np.bincount(np.array(z)[DOCUMENT == j], minlength=2)
+            value += math.lgamma(1.5) - math.lgamma(1.5 + n.sum())
+            value += sum(math.lgamma(0.75 + m) - math.lgamma(0.75) for m in n)
+        total.append(value)
+    model = LDA(2, eta=0.3, alpha=1.5, **FIXED)
+    found = log_evidence(model, CORPUS, n_steps=10, n_sweeps=1500, burn_in=50)
+    assert abs(found.log_p - logsumexp(total)) < 0.06
+    assert "log evidence" in repr(found)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="power must be 0 to 1, got 2"):
+        PoweredHDP(CORPUS, power=2)
+    with pytest.raises(ValueError, match="eta_prior must be None"):
+        log_evidence(HDP(eta_prior=(1, 1)), CORPUS)
+    with pytest.raises(ValueError, match='weights must be "uniform"'):
+        PoweredLDA(CORPUS, 2, weights="learned")
+    with pytest.raises(ValueError, match="model must be an HDP or an LDA, got DPMixture"):
+        log_evidence(DPMixture(), CORPUS)
+    with pytest.raises(ValueError, match="n_steps"):
+        log_evidence(HDP(), CORPUS, n_steps=1)

@@ -1,0 +1,109 @@
+"Posterior predictive checks: what they see, what they do not, and what is refused by name."
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from hdp_nb.corpus import Corpus
+from hdp_nb.predictive import (
+    check_steps,
+    check_words,
+    mutual_information,
+    plot_checks,
+    repeat_probability,
+    word_information,
+)
+from hdp_nb.sequence_models import HDPHMM
+from hdp_nb.topic_models import LDA
+from hdp_nb.variational_models import OnlineHDP
+
+pytestmark = pytest.mark.filterwarnings("ignore::hdp_nb.convergence.ConvergenceWarning")
+
+
+def corpus_of(bursty, rng):
+    phi = rng.dirichlet(np.full(30, 0.2), 2)
+    counts = np.zeros((80, 30), int)
+    for row in counts:
+        for k, n in enumerate(rng.multinomial(80, rng.dirichlet(np.ones(2)))):
+            p = rng.standard_gamma(15 * phi[k] + 1e-9) + 1e-300 if bursty else phi[k]
+            row += rng.multinomial(n, p / p.sum())
+    return counts
+
+
+def verdicts(found, statistic):
+    table = found.table()
+    rows = np.array(table["statistic"]) == statistic
+    return list(np.array(table["verdict"])[rows])
+
+
+def fitted(counts):
+    return LDA(2, n_iter=60, thin=6, n_jobs=1, random_state=0).fit(counts)
+
+
+def test_burstiness_is_seen_where_it_is_and_only_there():
+    rng = np.random.default_rng(0)
+    for bursty in (False, True):
+        counts = corpus_of(bursty, rng)
+        half = np.arange(80) % 2
+        found = check_words(fitted(counts), counts, {"half": half}, n_samples=6)
+        assert set(verdicts(found, "burstiness")) == ({"misfit"} if bursty else {"fits"})
+        assert set(verdicts(found, "half")) == {"fits"}
+        assert ("burstiness: 2 of 2" in found.verdict()) == bursty
+    assert len(plot_checks(found).axes) == 3
+
+
+def test_groups_with_words_of_their_own_are_seen():
+    rng = np.random.default_rng(1)
+    counts = corpus_of(False, rng)
+    half = np.arange(80) % 2
+    counts[half == 1] = counts[half == 1][:, np.r_[1:15, 0, 15:30]]
+    corpus = Corpus.from_matrix(counts, groups={"half": half})
+    found = check_words(fitted(corpus), corpus, "half", n_samples=6)
+    assert "misfit" in verdicts(found, "half")
+
+
+def test_numbers_on_tables_that_are_known():
+    independent = np.outer([2, 4], [1, 3])
+    assert np.isclose(mutual_information(independent), 0)
+    assert np.allclose(word_information(independent), 0)
+    assert np.isclose(mutual_information(np.eye(4, dtype=int)), np.log(4))
+    assert repeat_probability(csr_array([[2, 0], [1, 1]])) == 0.5
+    assert np.isnan(repeat_probability(csr_array([[1, 0]])))
+
+
+def test_steps_with_memory_are_seen():
+    rng = np.random.default_rng(2)
+    z = np.repeat(np.arange(60) % 2, rng.geometric(0.15, 60))
+    e, x = 0.0, []
+    for k in z:
+        e = 0.7 * e + 0.7 * rng.normal()
+        x.append(6.0 * k + e)
+    x = np.array(x)
+    model = HDPHMM(emission="normal", init=z, n_iter=30, thin=3, n_jobs=1, random_state=0).fit(x)
+    found = check_steps(model, x, n_samples=5)
+    assert set(verdicts(found, "succession")) == {"misfit"}
+    assert set(verdicts(found, "run lengths")) == {"fits"}
+    shuffled = x.copy()  # the control
+    for k in (0, 1):
+        shuffled[z == k] = rng.permutation(x[z == k])
+    found = check_steps(model, shuffled, n_samples=5)
+    assert set(verdicts(found, "succession")) == {"fits"}
+    with pytest.raises(ValueError, match="X must be the .* steps of the fit"):
+        check_steps(model, x[1:])
+
+
+def test_bad_arguments_are_named():
+    counts = corpus_of(False, np.random.default_rng(3))
+    model = fitted(counts)
+    with pytest.raises(ValueError, match="X must be the documents of the fit, 80 with 6400"):
+        check_words(model, counts[:-1])
+    with pytest.raises(ValueError, match="groups must be among those of X"):
+        check_words(model, counts, "party")
+    with pytest.raises(ValueError, match=r"groups\['group'\] must have one label for each of 80"):
+        check_words(model, counts, [1, 2])
+    with pytest.raises(ValueError, match="n_samples"):
+        check_words(model, counts, n_samples=0)
+    with pytest.raises(ValueError, match="HDP, LDA or TreeHDP for topic checks, got OnlineHDP"):
+        check_words(OnlineHDP(3, n_passes=1, random_state=0).fit(counts), counts)
+    with pytest.raises(ValueError, match="model must be a fitted HDPHMM, got LDA"):
+        check_steps(model, counts)
