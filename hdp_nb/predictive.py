@@ -18,8 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import as_rng, check_int
 from .consensus import Components, Consensus
 from .corpus import Corpus, as_corpus
-from .model import SampledModel, as_table
+from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
+from .topic_view import as_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
