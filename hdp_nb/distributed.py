@@ -495,8 +495,9 @@ def fit(
     model : HDP(sampler="parallel") or OnlineHDP
         Of an HDP `n_chains` must be 1, `split_merge` and `moves` "auto" or 0 (a move would weigh
         the documents of all shards; there are none). With `init="opposite"` it begins with the
-        topics of documents drawn from all shards, a million tokens at most, to which a copy of the model
-        is fitted first: two chains from opposite ends, with moves, in the folder's `sample.npz`;
+        topics of documents drawn from all shards, a million tokens at most, to which a copy of
+        the model is fitted first: two chains from opposite ends, with moves, in the folder's
+        `sample.npz`;
         a ConvergenceWarning says if these do not agree. `init` may also be a number of topics (then
         the result is that of `fit` with the same corpus in one piece, without moves), or kept
         counts such as `other.samples_[-1]`.
