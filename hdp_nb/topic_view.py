@@ -241,7 +241,8 @@ class TopicView:
         if draws is None:
             nothing = np.full(len(self.components_) + 1, math.nan)
             return nothing, nothing
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        low, high = np.quantile(draws, ends, axis=0, method="weibull")
         return low, high
 
     def topics(

@@ -103,7 +103,8 @@ def shares_by_group(
         shares = total / np.maximum(np.bincount(group, w)[:, None], 1e-300)
         nothing = np.full(shares.shape, np.nan)
         return GroupShares(names, shares, nothing, nothing)
-    quantiles = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    ends = [(1 - level) / 2, (1 + level) / 2]
+    quantiles = np.quantile(draws, ends, axis=0, method="weibull")  # as Consensus.share_interval
     none = quantiles * (np.nan if len(draws) < 2 else 1)  # one sample knows no interval
     return GroupShares(names, draws.mean(axis=0), *none)
 
