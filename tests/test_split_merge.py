@@ -616,7 +616,7 @@ def test_estimators():
         2,
         0,
         0,
-    ] and states[-1].alpha == model.alpha_
+    ] and states[-1].alpha == model.samples_[-1].alpha
     assert (
         "splits_proposed"
         not in HDP("direct", **few | {"init": states[-1], "n_iter": 2}).fit(corpus).trace_
@@ -655,6 +655,26 @@ def test_estimators():
                 estimator.set_params(**{name: value}).fit(data)
 
 
+def test_auto():
+    """With moves direct and parallel sampling have a proposal before every sweep, more rarely the
+    more tokens there are; the franchise and sampling without moves have none."""
+    corpus = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0]
+    few = {"n_iter": 5, "n_chains": 1, "random_state": 0}
+
+    def proposed(sampler, data=corpus, **options):
+        trace = HDP(sampler, **few, **options).fit(data).trace_
+        return (trace.get("splits_proposed", 0) + trace.get("merges_proposed", 0)) + np.zeros(5)
+
+    for sampler in ("direct", "parallel"):
+        assert proposed(sampler).tolist() == [1] * 5
+        assert not proposed(sampler, moves=0).any()
+    assert not proposed("crf").any() and not proposed("hybrid").any()
+    many = make_bars(n_docs=400, doc_len=300, grid=4, random_state=0)[0]
+    assert many.n_tokens >= 100_000 and proposed("direct", many).tolist() == [1, 0, 1, 0, 1]
+    with pytest.raises(ValueError, match='^split_merge must be "auto" or a whole number'):
+        HDP("direct", split_merge="often").fit(corpus)
+
+
 # ---------------------------------------------------------------- arguments
 
 
@@ -666,6 +686,7 @@ def test_estimators():
         ("n_proposals", True),
         ("until", -1),
         ("scans", -1),
+        ("every", 0),
         ("anchors", "random"),
     ],
 )
