@@ -84,6 +84,7 @@ class _VariationalTopics(BaseTopicModel):
         super()._check_results()
         with naming("state_"):
             check_stream(SimpleNamespace(**self.state_), self.n_features_in_)
+        check_entries("matches_", self.matches_, shape=(self.state_["lam"].shape[1],), whole=True)
         if waiting := getattr(self, "waiting_", {}):
             offsets, words, J = waiting["offsets"], waiting["words"], len(waiting["lengths"])
             check_entries("waiting_ words", words, 0, self.n_features_in_ - 1, (None,), whole=True)
