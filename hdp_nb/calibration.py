@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int
-from .consensus import Components, Consensus
+from .consensus import Components, Consensus, check_fraction
 from .corpus import Corpus, as_corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -256,8 +256,7 @@ def calibrate(
         raise ValueError(
             f"model must be a fitted HDP, LDA or TreeHDP to calibrate, got {type(model).__name__}"
         )
-    if not (np.ndim(level) == 0 and 0 < level < 1):
-        raise ValueError(f"level must be above 0 and below 1, got {level!r}")
+    check_fraction("level", level)
     check_int("n", n, 1)
     samples, others = model.sampled_components()
     if samples[0].weight is None:

@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_count, check_int, check_positive, plural
-from .consensus import Components, Consensus, group_table
+from .consensus import Components, Consensus, check_fraction, group_table
 from .corpus import Corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -239,8 +239,7 @@ class Effects(NamedTuple):
 
     def _frame(self, rows: np.ndarray, name: str, values: Sequence, level: float) -> Any:
         "A data frame with the intervals of linear combinations."
-        if not (np.ndim(level) == 0 and 0 < level < 1):
-            raise ValueError(f"level must be above 0 and below 1, got {level!r}")
+        check_fraction("level", level)
         mean, sd, freedom, unsure = self.linear(rows)
         half = student.ppf((1 + level) / 2, freedom) * sd
         n = len(values)

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int, plural
-from .consensus import group_table
+from .consensus import central_interval, check_fraction, group_table
 
 # %% ../nbs/61_topic_view.ipynb #cd651030
 RELEVANCE = 0.6  # what readers named topics best with (Sievert & Shirley)
@@ -235,15 +235,12 @@ class TopicView:
         low, high : float arrays, shape (n_topics_ + 1,)
             NaN where there are fewer than two samples.
         """
-        if not (np.ndim(level) == 0 and 0 < level < 1):
-            raise ValueError(f"level must be above 0 and below 1, got {level!r}")
+        check_fraction("level", level)
         draws = self._share_draws()
         if draws is None:
             nothing = np.full(len(self.components_) + 1, math.nan)
             return nothing, nothing
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        low, high = np.quantile(draws, ends, axis=0, method="weibull")
-        return low, high
+        return central_interval(draws, level)
 
     def topics(
         self, n_words: int = 10, vocab: Iterable[str] | None = None, by: str | float = "probability"

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int
+from .consensus import central_interval, check_fraction
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -82,8 +83,7 @@ def shares_by_group(
             f"groups must be one label for each of the {n_docs} documents of the fit, got shape"
             f" {known.shape}"
         )
-    if not (np.ndim(level) == 0 and 0 < level < 1):
-        raise ValueError(f"level must be above 0 and below 1, got {level!r}")
+    check_fraction("level", level)
     if bins is not None:
         bins = check_int("bins", bins, 1)
         if known.dtype.kind not in "iuf" or not np.isfinite(known).all():
@@ -103,10 +103,10 @@ def shares_by_group(
         shares = total / np.maximum(np.bincount(group, w)[:, None], 1e-300)
         nothing = np.full(shares.shape, np.nan)
         return GroupShares(names, shares, nothing, nothing)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    quantiles = np.quantile(draws, ends, axis=0, method="weibull")  # as Consensus.share_interval
-    none = quantiles * (np.nan if len(draws) < 2 else 1)  # one sample knows no interval
-    return GroupShares(names, draws.mean(axis=0), *none)
+    low, high = central_interval(draws, level)
+    if len(draws) < 2:  # one sample knows no interval
+        low, high = np.full_like(low, np.nan), np.full_like(high, np.nan)
+    return GroupShares(names, draws.mean(axis=0), low, high)
 
 # %% ../nbs/73_trends.ipynb #515d7764
 def plot_topics_over_time(
