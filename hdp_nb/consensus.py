@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LEAST_COSINE', 'LEAST_EXISTENCE', 'LEAST_SHARE', 'match_components', 'check_fraction',
-           'central_interval', 'Components', 'group_table', 'beta_interval', 'Consensus',
-           'find_consensus']
+           'central_interval', 'Components', 'group_table', 'beta_interval', 'grouped_weights',
+           'Consensus', 'find_consensus']
 
 # %% ../nbs/61_consensus.ipynb #d1fb82e5
 from collections.abc import Sequence
@@ -231,8 +231,21 @@ def _there(labels: Sequence[np.ndarray], n: int) -> np.ndarray:
     return np.array([np.isin(np.arange(n), label) for label in labels])
 
 
-def _weights_of(sample: Components, to: csr_array) -> np.ndarray:
-    "Weights of the components, and of all else, at every node of a sample; `to` from `_one_hot`."
+def grouped_weights(sample: Components, to: csr_array) -> np.ndarray:
+    """Add up the weights of groups of the components of a sample.
+
+    Parameters
+    ----------
+    sample : Components
+        With weights.
+    to : sparse array, shape (K, n + 1)
+        The group of each component, as `group_table` makes it; the last is of all else.
+
+    Returns
+    -------
+    float array, shape (n_nodes, n + 1)
+        The last column with the weight of what the sample does not have.
+    """
     weight = np.asarray(sample.weight)
     w = weight[:, :-1] @ to
     w[:, -1] += weight[:, -1]
@@ -274,7 +287,7 @@ def _document_moments(
             first[row, at] += share
             second[row, at] += share**2
             continue
-        w = _weights_of(sample, to)
+        w = grouped_weights(sample, to)
         weights.append(w)
         size = lengths + w.sum(axis=1)[node]
         scale = (size * (size + 1))[row]
@@ -656,7 +669,7 @@ def _node_weights(samples: list[Components], labels: list[np.ndarray], n: int) -
         return None
     total = np.zeros((len(samples[0].weight), n + 1))
     for sample, label in zip(samples, labels):
-        w = _weights_of(sample, _one_hot(label, n))
+        w = grouped_weights(sample, _one_hot(label, n))
         total += w / w.sum(axis=1, keepdims=True)
     return total / len(samples)
 

@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_count, check_int, check_positive, plural
-from .consensus import Components, Consensus, check_fraction, group_table
+from .consensus import Components, Consensus, check_fraction, group_table, grouped_weights
 from .corpus import Corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -41,10 +41,7 @@ def _document_draws(
         if sample.weight is None:  # the shares of the tokens, which the sample knows
             yield counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
             continue
-        weight = np.asarray(sample.weight)
-        prior = weight[:, :-1] @ to
-        prior[:, -1] += weight[:, -1]
-        drawn = rng.standard_gamma(counts + prior[node])
+        drawn = rng.standard_gamma(counts + grouped_weights(sample, to)[node])
         yield drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300)
 
 

@@ -17,7 +17,8 @@ from .chain import with_attributes
 from .checks import as_rng, check_int
 from .convergence import effective_draws
 from .corpus import as_corpus
-from .direct import DirectSampler, draw_beta, draw_tables
+from .direct import DirectSampler, draw_tables, end_sweep
+from .franchise import FranchiseSampler
 from .lda import LDASampler
 from .priors import is_free
 from .topic_models import HDP, LDA
@@ -27,9 +28,7 @@ from hdp_nb.topics import (
     draw_weighted,
     find_pool,
     log_likelihood,
-    renumber_topics,
     resample_alpha,
-    resample_hyperparameters,
 )
 
 # %% ../nbs/85_evidence.ipynb #fb16900b
@@ -133,14 +132,12 @@ def _sweep_powered(rng, state, workspace, x, offsets, lengths, prior, how):
         state.n_tables[j] = draw_tables(
             rng, state.z, workspace.label, m_k, state.beta, alpha, first, end
         )
-    at[0] = 0
-    if how[1]:
-        if is_free(prior.alpha):
-            resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
+    if not how[1]:
+        end_sweep(rng, state, workspace, lengths, prior)
         return True
-    renumber_topics(state, workspace.label)
-    resample_hyperparameters(rng, state, prior, lengths, workspace.m)
-    draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
+    at[0] = 0
+    if is_free(prior.alpha):
+        resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
     return True
 
 
@@ -153,13 +150,30 @@ def _check_power(sampler: Any, power: float) -> float:
     return float(power)
 
 
-def _powered_row(state: Any, info: dict[str, Any], power: float) -> tuple[Any, dict[str, Any]]:
-    "The trace's row with the log density of (Z1) as log_joint."
-    info["log_joint"] -= (1 - power) * info["log_likelihood"]
-    return state, info
+class _Powered(FranchiseSampler):
+    "Common part of the samplers with a power; `_finite` is whether the number of topics is fixed."
+
+    _finite: bool
+
+    def __init__(self, *args: Any, power: float = 1.0, **more: Any):
+        super().__init__(*args, **more)
+        self.power = _check_power(self, power)
+
+    def params(self) -> dict[str, Any]:
+        "Return what identifies model and data in a checkpoint."
+        return {**super().params(), "power": self.power}
+
+    def _sweep(self, rng, state):
+        return self._drive(_sweep_powered, rng, state, (self.power, self._finite))
+
+    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
+        "Resample tokens, tables and parameters; the trace's log_joint is the log density of (Z1)."
+        state, info = super().sweep(rng, state)
+        info["log_joint"] -= (1 - self.power) * info["log_likelihood"]
+        return state, info
 
 
-class PoweredHDP(DirectSampler):
+class PoweredHDP(_Powered, DirectSampler):
     """Direct assignment for the HDP with a power of the likelihood, for `run_chain`.
 
     Parameters
@@ -175,23 +189,10 @@ class PoweredHDP(DirectSampler):
         An argument is not one of these.
     """
 
-    def __init__(self, *args: Any, power: float = 1.0, **more: Any):
-        super().__init__(*args, **more)
-        self.power = _check_power(self, power)
-
-    def params(self) -> dict[str, Any]:
-        "Return what identifies model and data in a checkpoint."
-        return {**super().params(), "power": self.power}
-
-    def _sweep(self, rng, state):
-        return self._drive(_sweep_powered, rng, state, (self.power, False))
-
-    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample tokens, tables and all parameters; return the state and the trace's row."
-        return _powered_row(*super().sweep(rng, state), self.power)
+    _finite = False
 
 
-class PoweredLDA(LDASampler):
+class PoweredLDA(_Powered, LDASampler):
     """Collapsed Gibbs sampling for LDA with a power of the likelihood, for `run_chain`.
 
     Parameters
@@ -207,22 +208,12 @@ class PoweredLDA(LDASampler):
         An argument is not one of these.
     """
 
+    _finite = True
+
     def __init__(self, *args: Any, power: float = 1.0, **more: Any):
-        super().__init__(*args, **more)
-        self.power = _check_power(self, power)
+        super().__init__(*args, power=power, **more)
         if self.learned:
             raise ValueError('weights must be "uniform" where the likelihood has a power')
-
-    def params(self) -> dict[str, Any]:
-        "Return what identifies model and data in a checkpoint."
-        return {**super().params(), "power": self.power}
-
-    def _sweep(self, rng, state):
-        return self._drive(_sweep_powered, rng, state, (self.power, True))
-
-    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample tokens and the concentration; return the state and the trace's row."
-        return _powered_row(*super().sweep(rng, state), self.power)
 
 # %% ../nbs/85_evidence.ipynb #85c9fa23
 class Evidence(NamedTuple):

@@ -60,13 +60,15 @@ def _draw_cells(
     return j, v, k, n
 
 
-def _count_table(j: np.ndarray, v: np.ndarray, n: np.ndarray) -> csr_array:
-    "A table of documents or groups by words, only of rows and columns that have tokens."
+def _count_table(
+    j: np.ndarray, v: np.ndarray, n: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, csr_array]:
+    "Documents or groups, words, and a table of them: rows and columns that have tokens."
     rows, j = np.unique(j, return_inverse=True)
     columns, v = np.unique(v, return_inverse=True)
     table = csr_array((n, (j, v)), (len(rows), len(columns)))
     table.sum_duplicates()
-    return table
+    return rows, columns, table
 
 
 def _permuted(table: csr_array, rng: np.random.Generator) -> csr_array:
@@ -179,7 +181,7 @@ def _lag(x: np.ndarray, pairs: np.ndarray, symbols: bool) -> float:
     "How successive observations x[pairs], x[pairs + 1] go together."
     a, b = x[pairs], x[pairs + 1]
     if symbols:
-        return mutual_information(_count_table(a, b, np.ones(len(a), np.int64)))
+        return mutual_information(_count_table(a, b, np.ones(len(a), np.int64))[2])
     scale = (a**2).sum() + (b**2).sum()
     return float(2 * (a * b).sum() / scale) if scale else 0.0
 
@@ -403,10 +405,7 @@ def check_words(
             mine = label == k
             if not mine.any():
                 continue
-            j, kept = np.unique(document[mine], return_inverse=True)
-            v, column = np.unique(word[mine], return_inverse=True)
-            table = csr_array((tokens[mine], (kept, column)), (len(j), len(v)))
-            table.sum_duplicates()
+            j, v, table = _count_table(document[mine], word[mine], tokens[mine])
             own = [labels[j] for labels in by.values()]
             tables = [table, *(_permuted(table, rng) for _ in range(R))]
             values = np.array(
