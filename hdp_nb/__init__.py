@@ -212,63 +212,147 @@ def _prepare(folder):
         return None
 
 
+def _identify(kernel):
+    """What a kernel does, as a tuple of texts that is the same in every process.
+
+    A module's kernel is named by where it stands, since the folder stands for the content of the
+    package. One that a function has made is told from its siblings by what it closes over, and by
+    what its names mean now, which somebody may have replaced.
+
+    Raises
+    ------
+    ValueError
+        If it calls anything that does not stand in this package, numba or NumPy.
+    """
+    import builtins
+    from types import CodeType, ModuleType
+
+    import numpy as np
+
+    known = (__name__, "numba", "numpy", "math", "builtins", "typing", "collections")
+
+    def place(value):
+        module = getattr(value, "__module__", None) or ""
+        if module.split(".")[0] not in known:
+            raise ValueError(f"{value!r} may be another one in another process")
+        return module, getattr(value, "__qualname__", None) or value.__name__
+
+    def text(code):
+        "Instructions, constants and the names of globals of a function and of those inside of it."
+        inner = [const for const in code.co_consts if isinstance(const, CodeType)]
+        plain = [const for const in code.co_consts if not isinstance(const, CodeType)]
+        texts = [text(part) for part in inner]
+        names = {*code.co_names}.union(*(names for _, names in texts))
+        return (code.co_code, repr(plain), [found for found, _ in texts]), names
+
+    def identity(value):
+        if function := getattr(value, "py_func", None):
+            return id(function) in above or of(function)
+        if isinstance(value, tuple):
+            return place(type(value)), tuple(map(identity, value))
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            return value.dtype.str, value.shape, value.tobytes()
+        if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
+            return type(value).__name__, repr(value)
+        return value.__name__ if isinstance(value, ModuleType) else place(value)
+
+    def of(function):
+        code, cells = function.__code__, function.__closure__ or ()
+        found = [place(function)[0], code.co_qualname, code.co_firstlineno]
+        if "<locals>" not in code.co_qualname:
+            return tuple(found)
+        above.add(id(function))
+        written, names = text(code)
+        found.append(written)
+        found += zip(code.co_freevars, (identity(cell.cell_contents) for cell in cells))
+        for name in sorted(names):
+            if name in function.__globals__ and not hasattr(builtins, name):
+                found.append((name, identity(function.__globals__[name])))
+        above.remove(id(function))
+        return tuple(found)
+
+    above = set()  # the functions that we are inside of
+    return of(kernel)
+
+
 def _cached(folder):
     "A class of numba's function caches that live in `folder` and pass over what is damaged."
     import pickle
     from hashlib import sha256
+    from tempfile import mkstemp
 
-    from numba.core.caching import FunctionCache, IndexDataCacheFile
+    from numba.core.caching import CompileResultCacheImpl, _Cache
+    from numba.core.serialize import dumps
 
-    class CheckedFile(IndexDataCacheFile):
-        "Begins with a checksum: numba would load, and run, whatever else is there."
+    class Parts(CompileResultCacheImpl):
+        "How a compiled function is taken apart and put together; where it is kept is our business."
 
-        def _read(self, path):
-            with open(path, "rb") as file:
-                data = file.read()
-            if sha256(data[32:]).digest() != data[:32]:
-                raise OSError(f"{path} is damaged")
-            return pickle.loads(data[32:])
+        def __init__(self):
+            pass
 
-        def _write(self, path, value):
-            data = self._dump(value)
-            with self._open_for_write(path) as file:
-                file.write(sha256(data).digest() + data)
-            os.chmod(path, 0o600)
+    class KernelCache(_Cache):
+        """One file for each signature, named by all that it depends on.
 
-        def _load_index(self):
-            try:
-                stamp, overloads = self._read(self._index_path)
-            except OSError:
-                return {}
-            return overloads if stamp == self._source_stamp else {}
+        It begins with a checksum: numba would load, and run, whatever else is there. There is no
+        index that two processes could write at once.
+        """
 
-        def _save_index(self, overloads):
-            self._write(self._index_path, (self._source_stamp, overloads))
+        cache_path = folder
 
-        def _load_data(self, name):
-            return self._read(self._data_path(name))
-
-        def _save_data(self, name, data):
-            self._write(self._data_path(name), data)
-
-    class KernelCache(FunctionCache):
         def __init__(self, py_func):
-            super().__init__(py_func)
-            if not os.path.realpath(self._cache_path).startswith(folder + os.sep):
-                raise OSError(f"{self._cache_path} is not in {folder}")
-            file = self._cache_file
-            self._cache_file = CheckedFile(self._cache_path, "", file._source_stamp)
-            vars(self._cache_file).update(vars(file))
+            self._py_func, self._digest, self._enabled = py_func, None, True
+
+        def enable(self):
+            self._enabled = True
+
+        def disable(self):
+            self._enabled = False
+
+        def flush(self):
+            pass  # what has changed has another name
+
+        def _path(self, sig, codegen):
+            if self._digest is None:
+                function = self._py_func
+                identity = repr((_identify(function), sys.version, sys.flags.optimize))
+                self._digest = sha256(identity.encode()).hexdigest()[:16]
+                self._name = ".".join([function.__module__.split(".")[-1], function.__name__])
+                if "<locals>" in function.__qualname__:
+                    # Symbols of kernels from one line, compiled in two processes, must differ.
+                    function.__qualname__ += "_" + self._digest
+            key = repr((self._digest, sig, codegen.magic_tuple()))
+            if " at 0x" in key:  # a function as an argument
+                raise ValueError(f"{key} means nothing in another process")
+            name = f"{self._name}-{sha256(key.encode()).hexdigest()[:24]}.nbc"
+            return os.path.join(folder, name)
 
         def load_overload(self, sig, target_context):
+            target_context.refresh()
             try:
-                return super().load_overload(sig, target_context)
+                with open(self._path(sig, target_context.codegen()), "rb") as file:
+                    data = file.read()
+                if self._enabled and sha256(data[32:]).digest() == data[:32]:
+                    kept, payload = pickle.loads(data[32:])
+                    return Parts().rebuild(target_context, payload) if kept == sig else None
             except Exception:  # whatever is wrong with it, it can be compiled
-                return None
+                pass
+            return None
 
         def save_overload(self, sig, data):
+            lifted = any(not part.can_cache for part in data.lifted)
+            if not self._enabled or lifted or data.library.has_dynamic_globals:
+                return
             try:
-                super().save_overload(sig, data)
+                path = self._path(sig, data.codegen)
+                whole = dumps((sig, Parts().reduce(data)))
+                number, new = mkstemp(dir=folder, prefix=f"{self._name}-", suffix=".tmp")  # is 0600
+                try:
+                    with open(number, "wb") as file:
+                        file.write(sha256(whole).digest() + whole)
+                    os.replace(new, path)
+                except BaseException:
+                    os.unlink(new)
+                    raise
             except Exception:  # a full disk, or a folder that is gone: compiled it is
                 pass
 
@@ -278,35 +362,44 @@ def _cached(folder):
 def _keep_kernels(folder):
     """Keep compiled kernels in a folder: compiled once on a machine, not once in every process.
 
-    Kernels made inside of functions are compiled again in every process. A cache that cannot be
-    written, or not be trusted, costs a compilation and is no error.
+    Those that functions of this package make, too, which close over other kernels. A cache that
+    cannot be written, or not be trusted, costs a compilation and is no error.
     """
+    from functools import wraps
     from importlib.machinery import PathFinder, SourceFileLoader
 
     cache = []  # the class of the caches, or None, once a module with kernels is loaded
 
+    def keep(kernel):
+        try:
+            kernel._cache = cache[0](kernel.py_func)
+        except Exception:  # a numba that has changed
+            pass
+        return kernel
+
+    def keeping(njit):
+        "The decorator, for the functions of a module that make kernels when they are called."
+
+        @wraps(njit)
+        def decorate(*args, **options):
+            made = njit(*args, **options)
+            return keep(made) if hasattr(made, "py_func") else lambda function: keep(made(function))
+
+        return decorate
+
     class Loader(SourceFileLoader):
         def exec_module(self, module):
             super().exec_module(module)
-            kernels = [
-                f
-                for f in vars(module).values()
-                if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__
-            ]
-            if kernels and not cache:
+            if "njit" not in vars(module):
+                return
+            if not cache:
                 where = _prepare(folder)
-                cache.extend([where, where and _cached(where)])
-            if kernels and cache[0]:
-                from numba import config
-
-                before, config.CACHE_DIR = config.CACHE_DIR, cache[0]
-                for kernel in kernels:
-                    if not kernel.py_func.__closure__:
-                        try:
-                            kernel._cache = cache[1](kernel.py_func)
-                        except Exception:  # a disk that is full, or a numba that has changed
-                            pass
-                config.CACHE_DIR = before
+                cache.append(where and _cached(where))
+            if cache[0]:
+                for f in [*vars(module).values()]:
+                    if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__:
+                        keep(f)
+                module.njit = keeping(module.njit)
 
     class Finder:
         @staticmethod
