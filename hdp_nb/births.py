@@ -412,7 +412,7 @@ def propose_birth(
     workspace: MoveWorkspace,
     proposal: Proposal,
 ) -> bool:
-    """Dissolve a topic into up to sixteen others, or let one be born from several, in place.
+    """Dissolve a topic into up to eight others, or let one be born from several, in place.
 
     At a temperature other than 1 small topics are dissolved more often than large ones.
 

@@ -33,7 +33,7 @@ from .topics import resize_capacity
 # %% ../nbs/22_moves.ipynb #d8454838
 TINY = 1e-290  # probabilities below this are set to it
 COARSE, FINE = 17, 15  # points at which a document's density is evaluated
-MOST = 16  # topics into which another one is dissolved, at most
+MOST = 8  # topics into which another one is dissolved, at most
 
 
 class Cells(NamedTuple):
