@@ -40,6 +40,7 @@ _MODULES = (
     "arguments",
     "autoregression",
     "births",
+    "blocked",
     "calibration",
     "chain",
     "checks",

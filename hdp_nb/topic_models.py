@@ -15,6 +15,7 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .blocked import BlockedSampler
 from .chain import Chain, Sampler
 from .checks import as_rng, check_int
 from .consensus import Components
@@ -213,6 +214,7 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
     "direct": DirectSampler,
     "hybrid": HybridSampler,
     "parallel": ParallelSampler,
+    "blocked": BlockedSampler,
 }
 
 # %% ../nbs/63_topic_models.ipynb #c64f748f
@@ -223,11 +225,12 @@ class HDP(GibbsTopicModel):
 
     Parameters
     ----------
-    sampler : "crf", "direct", "hybrid" or "parallel"
+    sampler : "crf", "direct", "hybrid", "parallel" or "blocked"
         Chinese restaurant franchise (Teh et al., section 5.1); direct assignment (5.3), faster per
         sweep but worse at merging or splitting topics; direct assignment of tokens with the
         franchise's move of whole tables (5.4); topics drawn and documents swept in parallel (after
-        Terenin et al. 2020, but exact), for large corpora and many topics.
+        Terenin et al. 2020, but exact), for large corpora and many topics; "blocked" for large
+        counts: all tokens of a word in a document at a time, in time that they hardly matter to.
     gamma, alpha : float > 0
         Concentrations of the corpus's Dirichlet process and of the documents': starting values,
         or fixed values where the prior is None.
@@ -389,7 +392,7 @@ class HDP(GibbsTopicModel):
                 'split_merge must be "auto" or a whole number of at least 0,'
                 f" got {self.split_merge!r}"
             )
-        if self.moves == 0 or self.sampler in ("crf", "hybrid"):
+        if self.moves == 0 or self.sampler in ("crf", "hybrid", "blocked"):
             return 0, 1
         return 1, max(corpus.n_tokens // _TOKENS_A_PROPOSAL, 1)
 
@@ -420,6 +423,11 @@ class HDP(GibbsTopicModel):
             self.alpha_per_document,
         )
         n, every = self._proposals(corpus)
+        if n and self.sampler == "blocked":
+            raise ValueError(
+                "split_merge must be 0 or 'auto' for sampler='blocked', which knows no single"
+                f" tokens, got {self.split_merge!r}"
+            )
         kind = partial(HDPSplitMerge, every=every)
         return self._with_topic_moves(with_moves(self, sampler, kind, n))
 
