@@ -44,6 +44,7 @@ _MODULES = (
     "calibration",
     "chain",
     "checks",
+    "coarse",
     "consensus",
     "convergence",
     "corpus",

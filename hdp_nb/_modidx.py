@@ -158,6 +158,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                             'hdp_nb.cli._verdict_line': ('cli.html#_verdict_line', 'hdp_nb/cli.py'),
                             'hdp_nb.cli._write': ('cli.html#_write', 'hdp_nb/cli.py'),
                             'hdp_nb.cli.main': ('cli.html#main', 'hdp_nb/cli.py')},
+            'hdp_nb.coarse': {'hdp_nb.coarse.coarsen': ('coarse.html#coarsen', 'hdp_nb/coarse.py')},
             'hdp_nb.consensus': { 'hdp_nb.consensus.Components': ('consensus.html#components', 'hdp_nb/consensus.py'),
                                   'hdp_nb.consensus.Consensus': ('consensus.html#consensus', 'hdp_nb/consensus.py'),
                                   'hdp_nb.consensus.Consensus.__repr__': ('consensus.html#consensus.__repr__', 'hdp_nb/consensus.py'),

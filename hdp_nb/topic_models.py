@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .blocked import BlockedSampler
 from .chain import Chain, Sampler
 from .checks import as_rng, check_int
+from .coarse import coarsen
 from .consensus import Components
 from .convergence import MANY, begin_apart
 from .corpus import Corpus
@@ -47,6 +48,7 @@ class GibbsTopicModel(SampledTopicModel):
     """
 
     init: Any
+    power: float = 1.0
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
 
     def fit(
@@ -78,7 +80,7 @@ class GibbsTopicModel(SampledTopicModel):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        corpus = self._corpus(X, reset=True)
+        corpus = coarsen(self._corpus(X, reset=True), self.power)
         sampler = self._sampler(corpus)
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self._keep(sampler, chains, best)
@@ -281,6 +283,10 @@ class HDP(GibbsTopicModel):
         A progress bar on stderr.
     max_time : float or None
         Seconds after which the run ends, between two sweeps; also where n_iter is a number.
+    power : float, above 0, at most 1
+        What a token counts: below 1, counts may vary more than the model says, without topics that
+        explain nothing else (a coarsened posterior, notebook 27_coarse). The samples are of counts
+        times the power, rounded; predictions are of the counts that they are given.
 
     Attributes
     ----------
@@ -360,6 +366,7 @@ class HDP(GibbsTopicModel):
         random_state: Seed = None,
         verbose: bool = False,
         max_time: float | None = None,
+        power: float = 1.0,
     ) -> None:
         self.sampler = sampler
         self.gamma = gamma
@@ -373,6 +380,7 @@ class HDP(GibbsTopicModel):
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
         self.split_merge_scans = split_merge_scans
+        self.power = power
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
