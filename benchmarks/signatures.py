@@ -1,15 +1,15 @@
 """Signatures of synthetic tumours: how many are found, and how well.
 
-    python benchmarks/signatures.py [--sets 5] [--jobs 16] [--seconds 300]
+    python benchmarks/signatures.py [--tumours 1000] [--iter 600] [--jobs 1] [--seconds S]
 
-1,000 tumours of 9 types; from 11 to 40 signatures over 96 kinds of mutations, some of them in pairs
-with a cosine of 0.9; a tumour has some of the signatures of its type, with hundreds to tens of
-thousands of mutations, and every count is negative binomial. Four ways to find the signatures: the
-HDP with the blocked sampler, with and without a power of the likelihood; the HDP on the tree of
-types with that power; non-negative matrix factorisation (scikit-learn) with the rank that BIC
-chooses. The power is one over the dispersion of the counts. Topics are those of the consensus of two
-chains with at least 0.1% of the tokens. Found is a signature that is matched with a cosine above 0.9.
-Fits that are in results/signatures.json already are not made again.
+Tumours of 9 types; from 11 to 40 signatures over 96 kinds of mutations, some of them in pairs with
+a cosine of 0.9; a tumour has some of the signatures of its type, with hundreds to tens of thousands
+of mutations, and every count is negative binomial. Four ways to find the signatures: the HDP with
+the blocked sampler, with and without a power of the likelihood; the HDP on the tree of types with
+that power; non-negative matrix factorisation (scikit-learn) with the rank that BIC chooses. The
+power is one over the dispersion of the counts. Topics are those of the consensus of two chains with
+at least 0.1% of the tokens. Found is a signature that is matched with a cosine above 0.9. Fits that
+are in results/signatures.json already are not made again.
 """
 
 import argparse
@@ -104,7 +104,7 @@ def find(method, X, kind, power, options):
 
     if method == "NMF":
         n, best = X.sum(), None
-        for rank in range(5, 46, 2):
+        for rank in range(5, 46, 3):
             phi, _, deviance = factorise(X, rank)
             free = rank * (sum(X.shape) - rank)
             score = deviance * power + free * np.log(X.size)  # quasi-likelihood
@@ -186,15 +186,18 @@ def main():
         powers = {n: min(1.0, 1.0 / d) for n, d in zip(sets, spread)}
         tasks = [
             (n, method, 0, args.tumours, powers[n], options)
+            for n in sets
             for method in METHODS
-            for n in reversed(sets)
             if (n, method) not in done
         ]
         for row in pool.imap_unordered(job, tasks, chunksize=1):
             rows.append(row)
-            print({name: row[name] for name in ("signatures", "method", "composite", "found")})
+            print(
+                {k: row[k] for k in ("signatures", "method", "composite", "cpu_seconds")},
+                flush=True,
+            )
             rows.sort(key=lambda row: (METHODS.index(row["method"]), row["signatures"]))
-            note = {"machine": machine(), "tumours": args.tumours, "seconds": args.seconds}
+            note = {"machine": machine(), "tumours": args.tumours, "sweeps": args.iter}
             save("signatures", {**note, "fits": rows})
     heads = ["method", "signatures", "found", "precision", "recall", "cosine", "composite"]
     table(heads, [[row[h] if h == "method" else f"{row[h]:.3g}" for h in heads] for row in rows])

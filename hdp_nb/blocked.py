@@ -39,7 +39,7 @@ from hdp_nb.topics import (
 )
 from .traces import find_background, new_trace_weights, set_weights
 
-# %% ../nbs/20_blocked.ipynb #c77a7cc9
+# %% ../nbs/20_blocked.ipynb #58c2b8ff
 class CellCounts(NamedTuple):
     """How often each document has each of its words.
 
@@ -110,7 +110,7 @@ class BlockedState(NamedTuple):
         fields = {name: getattr(self, name) for name in DirectState._fields}
         return convert_state(FranchiseState, add_tables(rng, DirectState(**fields), offsets))
 
-# %% ../nbs/20_blocked.ipynb #9f298288
+# %% ../nbs/20_blocked.ipynb #3b69a3f3
 @njit(nogil=True)
 def _log_tail(k):
     "log k! less Stirling's formula for it."
@@ -214,7 +214,7 @@ def share_out(
                 a = c + 1
         count[a] += 1
 
-# %% ../nbs/20_blocked.ipynb #1b70b522
+# %% ../nbs/20_blocked.ipynb #f3c316f1
 @njit(nogil=True)
 def _log_quiet(a, t):
     "log of Gamma(t) / Gamma(a + t) for t of at least 16, by Stirling's series."
@@ -263,7 +263,7 @@ def draw_tables_of(rng: np.random.Generator, n: int, conc: float) -> int:
                 low = at
         tables, t, here = tables + 1, high, _log_quiet(conc, float(high))
 
-# %% ../nbs/20_blocked.ipynb #86fb0a0e
+# %% ../nbs/20_blocked.ipynb #c2296d6f
 class BlockedWorkspace(NamedTuple):
     """Temporary arrays of a sweep; not part of the state.
 
@@ -425,7 +425,7 @@ def sweep_cells(
     draw_beta(rng, beta, m_k, K, state.gamma[()])
     return end
 
-# %% ../nbs/20_blocked.ipynb #306fc810
+# %% ../nbs/20_blocked.ipynb #2f99ac31
 @njit(nogil=True)
 def log_cells(
     state: BlockedState, cells: CellCounts, lengths: np.ndarray, weights: np.ndarray
@@ -480,7 +480,7 @@ def log_cells(
             log_x += cells.n[e] * math.log(q)
     return log_z, log_x
 
-# %% ../nbs/20_blocked.ipynb #45c18769
+# %% ../nbs/20_blocked.ipynb #d521e9e5
 def place_tokens(corpus: Corpus) -> np.ndarray:
     "Where each token is in the order of documents and words; empty where that is its place."
     if corpus.is_counts:
@@ -618,7 +618,7 @@ def documents_of(
     document = np.searchsorted(offsets, np.cumsum(run) - 1, side="right") - 1
     return coo_array((run, (document, topic)), (len(offsets) - 1, n_topics)).tocsr()
 
-# %% ../nbs/20_blocked.ipynb #58c2b8ff
+# %% ../nbs/20_blocked.ipynb #9622302f
 @njit(nogil=True)
 def share_cells(rng: np.random.Generator, cells: Any, mixture: Any, workspace: Any, K: int) -> bool:
     """Draw topics of all tokens of the moves, cell by cell, given their first K rows.

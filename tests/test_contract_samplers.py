@@ -291,9 +291,7 @@ CASES = {
     "parallel": topics(ParallelSampler, init=20, **ETA_LEARNED),
     "parallel, two threads": topics(ParallelSampler, init=20, n_threads=2),
     "blocked": topics(BlockedSampler, init=20, **ETA_LEARNED),
-    "blocked, alpha of every document": topics(
-        BlockedSampler, init=20, alpha_per_document=True
-    ),
+    "blocked, alpha of every document": topics(BlockedSampler, init=20, alpha_per_document=True),
     "LDA": Case(
         LDASampler,
         lambda folder: LDASampler(CORPUS, 7),
