@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from .checks import as_rng, check_number
 from .corpus import Corpus, as_corpus
 
-# %% ../nbs/27_coarse.ipynb #dbaa46f2
+# %% ../nbs/27_coarse.ipynb #6337997b
 def coarsen(corpus: Any, power: float, rng: int | np.random.Generator | None = 0) -> Corpus:
     """Multiply all counts of a corpus by a number of at most 1, and round them.
 
