@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from test_franchise import draw_words, seat, seating_state
 
-from hdp_nb.blocked import BlockedSampler
 from hdp_nb.births import log_receivers, project_topic, propose_birth
+from hdp_nb.blocked import BlockedSampler
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
