@@ -296,10 +296,10 @@ class CellWorkspace(NamedTuple):
 def new_cell_workspace(cells: CellCounts, n_topics: int) -> CellWorkspace:
     "Allocate the temporary arrays of a sweep that offers so many topics."
     room, L = int(np.minimum(cells.n, n_topics).sum()), n_topics
-    floats: list[Any] = [np.empty((len(cells.n_v), L))] + [np.empty(L) for _ in range(3)]
-    counts: list[Any] = [np.empty(L, np.int64) for _ in range(3)]
-    runs: list[Any] = [np.empty(room, np.int32) for _ in range(2)]
-    return CellWorkspace(*floats, *counts, *runs, np.zeros(1, np.int64))
+    arrays: list[Any] = [np.empty((len(cells.n_v), L))] + [np.empty(L) for _ in range(3)]
+    arrays += [np.empty(L, np.int64) for _ in range(3)]
+    arrays += [np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(1, np.int64)]
+    return CellWorkspace(*arrays)
 
 
 @njit(nogil=True)
