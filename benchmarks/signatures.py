@@ -77,7 +77,7 @@ def factorise(X, rank, seed=0):
     from scipy.special import xlogy
     from sklearn.decomposition import NMF
 
-    how = dict(solver="mu", beta_loss="kullback-leibler", init="nndsvda", max_iter=2000, tol=1e-6)
+    how = dict(solver="mu", beta_loss="kullback-leibler", init="nndsvda", max_iter=400, tol=1e-4)
     model = NMF(rank, random_state=seed, **how)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
