@@ -374,7 +374,7 @@ def check_count_matrix(X: Any) -> "sp.csr_array":
     Returns
     -------
     scipy.sparse.csr_array of int64, shape (n_docs, n_words)
-        Indices sorted within each row.
+        Its own arrays; indices sorted within each row, none twice, no zeros.
 
     Raises
     ------
@@ -409,7 +409,10 @@ def check_count_matrix(X: Any) -> "sp.csr_array":
         raise ValueError(
             f"X must hold at most {MAX_INT32:,} tokens, got {X.data.sum(dtype=float):,.0f}"
         )
-    return sp.csr_array((X.data.astype(np.int64), X.indices, X.indptr), shape=X.shape)
+    X = sp.csr_array((X.data.astype(np.int64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
 
 # %% ../nbs/00_checks.ipynb #9a829412
 def check_vocab(vocab: Iterable[str]) -> list[str]:

@@ -496,7 +496,8 @@ def _add_sampling(group: Any) -> None:
     group.add_argument(
         "--sampler",
         help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that"
-        " mix worse; hybrid of the two; parallel: all cores sweep documents, for large corpora"
+        " mix worse; hybrid of the two; parallel: all cores sweep documents, for large corpora;"
+        " blocked: all tokens of a word in a document at a time, for large counts"
         " (crf; with --levels direct)",
     )
     numbers = {"type": int, "metavar": "N"}

@@ -226,20 +226,21 @@ class Corpus:
         *,
         n_words: int | None = None,
     ):
-        self.x = int_array(x, "x", np.int32)
+        self._x: np.ndarray | None = int_array(x, "x", np.int32)
+        self._counts: Any = None  # of a corpus that is made of counts: until x is asked for
         self.offsets = int_array(offsets, "offsets", np.int64)
         if (
             not len(self.offsets)
             or self.offsets[0] != 0
-            or self.offsets[-1] != len(self.x)
+            or self.offsets[-1] != len(self._x)
             or (np.diff(self.offsets) < 0).any()
         ):
             raise ValueError(
-                f"offsets must rise from 0 to the number of tokens ({len(self.x)}), got"
+                f"offsets must rise from 0 to the number of tokens ({len(self._x)}), got"
                 f" {self.offsets}"
             )
         self.vocab = None if vocab is None else check_vocab(vocab)
-        top = int(self.x.max(initial=-1)) + 1
+        top = int(self._x.max(initial=-1)) + 1
         known = top if self.vocab is None else len(self.vocab)
         if n_words is not None and not isinstance(n_words, numbers.Integral):
             raise ValueError(f"n_words must be a whole number, got {n_words!r}")
@@ -254,6 +255,18 @@ class Corpus:
         self.vectorizer: Any = None
 
     @property
+    def x(self) -> np.ndarray:
+        "Word id of every token; of counts they are written out when they are first asked for."
+        if self._x is None:
+            self._x = np.repeat(self._counts.indices.astype(np.int32), self._counts.data)
+        return self._x
+
+    @property
+    def is_counts(self) -> bool:
+        "Whether the documents are counts, their tokens in the order of their ids."
+        return self._counts is not None
+
+    @property
     def n_docs(self) -> int:
         "Number of documents, J."
         return len(self.offsets) - 1
@@ -261,7 +274,7 @@ class Corpus:
     @property
     def n_tokens(self) -> int:
         "Number of tokens in all documents."
-        return len(self.x)
+        return int(self.offsets[-1])
 
     @property
     def doc_lengths(self) -> np.ndarray:
@@ -312,14 +325,18 @@ class Corpus:
             raise IndexError(
                 f"a corpus is indexed by documents alone, got a {rows.ndim}-dimensional index"
             )
-        tokens, offsets = ragged_index(self.offsets, rows)
         groups = {level: labels[rows] for level, labels in self.groups.items()}
+        if self._x is None and len(rows):
+            return self._part(None, None, groups, self._counts[rows])
+        tokens, offsets = ragged_index(self.offsets, rows)
         return self._part(self.x[tokens], offsets, groups)
 
-    def _part(self, x: np.ndarray, offsets: np.ndarray, groups: dict[str, np.ndarray]) -> "Corpus":
-        "Some of the tokens, as a Corpus over the same vocabulary; not checked again."
+    def _part(self, x: Any, offsets: Any, groups: Any, counts: Any = None) -> "Corpus":
+        "Tokens or counts, as a Corpus over the same vocabulary; not checked again."
         part = copy.copy(self)
-        part.x, part.offsets, part.groups = x, offsets, groups
+        if counts is not None:
+            offsets = np.append(0, np.cumsum(counts.data, dtype=np.int64))[counts.indptr]
+        part._x, part.offsets, part.groups, part._counts = x, offsets, groups, counts
         return part
 
     @classmethod
@@ -390,14 +407,8 @@ class Corpus:
             raise ValueError(
                 f"vocab must name every column of X: {X.shape[1]} columns, got {len(words)} words"
             )
-        ends = np.cumsum(X.data, dtype=np.int64)
-        return cls(
-            np.repeat(X.indices.astype(np.int32, copy=False), X.data),
-            np.append(0, ends)[X.indptr],
-            words,
-            groups,
-            n_words=X.shape[1],
-        )
+        empty = cls([], np.zeros(X.shape[0] + 1, int), words, groups, n_words=X.shape[1])
+        return empty._part(None, None, empty.groups, X)
 
     @classmethod
     def from_gensim(
@@ -436,6 +447,8 @@ class Corpus:
 
     def word_counts(self) -> np.ndarray:
         "How often every word occurs, int64 of shape (n_words,)."
+        if self._x is None:
+            return np.asarray(self._counts.sum(axis=0, dtype=np.int64)).ravel()
         return np.bincount(self.x, minlength=self.n_words)
 
     def to_matrix(self) -> sp.csr_array:
@@ -445,6 +458,8 @@ class Corpus:
         -------
         scipy.sparse.csr_array of int32, shape (n_docs, n_words)
         """
+        if self._x is None:
+            return self._counts.astype(np.int32)
         index = np.int64 if self.n_tokens > MAX_INT32 else np.int32
         X = sp.csr_array(
             (np.ones(self.n_tokens, np.int32), self.x.copy(), self.offsets.astype(index)),
@@ -670,7 +685,8 @@ def as_corpus(
             f" {plural(corpus.n_docs, 'document')}"
         )
     if vocab is not None and corpus.vocab is None:
-        return Corpus(corpus.x, corpus.offsets, vocab, corpus.groups)
+        corpus = copy.copy(corpus)
+        corpus.vocab = check_vocab(vocab)
     return corpus
 
 # %% ../nbs/02_corpus.ipynb #a3e80c65

@@ -579,8 +579,9 @@ def add_tables(rng: np.random.Generator, state: Any, offsets: np.ndarray) -> Any
     """
     if hasattr(state, "t"):
         return state
-    tables = {name: np.zeros(state.z.size, np.int32) for name in ("t", "n_jt", "k_jt")}
-    state = HybridState(**tables, **{name: array.copy() for name, array in state._asdict().items()})
+    own = {name: np.array(getattr(state, name)) for name in DirectState._fields}
+    tables = {name: np.zeros(own["z"].size, np.int32) for name in ("t", "n_jt", "k_jt")}
+    state = HybridState(**tables, **own)
     seat_tables(rng, state, np.zeros(state.m_k.size), offsets)
     return state
 

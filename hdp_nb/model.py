@@ -7,6 +7,7 @@ __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_mo
            'with_groups', 'BaseTopicModel']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
+import copy
 import json
 import math
 import sys
@@ -25,7 +26,15 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .chain import Chain, Sampler, run_chains
-from .checks import as_rng, check_int, check_number, check_table, check_vocab, plural
+from hdp_nb.checks import (
+    as_rng,
+    check_int,
+    check_labels,
+    check_number,
+    check_table,
+    check_vocab,
+    plural,
+)
 from .consensus import LEAST_COSINE, Components, Consensus, find_consensus
 from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_rounds
 from .corpus import Corpus, as_corpus
@@ -407,10 +416,8 @@ def with_groups(corpus: Corpus, groups: Any) -> Corpus:
         groups = {str(name): groups[name] for name in groups.columns}
     elif not isinstance(groups, Mapping):
         groups = {"group": groups}
-    grouped = Corpus(
-        corpus.x, corpus.offsets, corpus.vocab, {**corpus.groups, **groups}, n_words=corpus.n_words
-    )
-    grouped.vectorizer = corpus.vectorizer
+    grouped = copy.copy(corpus)
+    grouped.groups = check_labels({**corpus.groups, **groups}, corpus.n_docs)
     return grouped
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from .blocked import share_cells
 from hdp_nb.special import (
     close_curve,
     draw_curve,
@@ -41,7 +42,7 @@ class Cells(NamedTuple):
 
     Attributes
     ----------
-    x : int array, shape (N,)
+    x : int array, shape (N,), or (0,) where tokens are counted only
         Word ids of all tokens.
     indptr : int array, shape (D + 1,)
         Where the cells of each document begin.
@@ -179,7 +180,7 @@ class MoveWorkspace(NamedTuple):
         Documents that have the topic; which receiver bounds the share.
     z, spare : int arrays, shape (N,)
         Topics of all tokens after the last accepted move, and of the present one; negative for
-        tokens that are held.
+        tokens that are held. Where tokens are counted, see `hdp_nb.blocked.share_cells`.
     n_vk : int array, shape (V, capacity)
         Tokens of each word in each topic, of `z`.
     least : int array, shape ()
@@ -262,14 +263,12 @@ def new_mixture(
     fixed = each, np.array(gamma), np.array(eta), np.zeros(n), node, parent, conc
     mixture = Mixture(np.array(0), *arrays, *fixed)
     floats: list[Any] = [np.zeros(n) for n in 11 * [n_words] + 6 * [D] + 3 * [S]]
-    integers: list[Any] = [np.zeros(D, np.int64), np.zeros(D, np.int64)]
-    integers += [np.zeros(N, np.int32), np.zeros(N, np.int32)]
+    integers: list[Any] = [np.zeros(*of) for of in 2 * [(D, np.int64)] + 2 * [(N, np.int32)]]
     n_vk = np.zeros((n_words, capacity), np.int32)
     shapes: list[Any] = 2 * [COARSE + FINE] + [(5, COARSE)] + 3 * [COARSE] + [(3, MOST)]
     curve: list[Any] = [*map(np.zeros, shapes), np.array(0)]
     end: list[Any] = [n_vk, np.array(1), ShareCurve(*curve), np.array(0.0)]
-    workspace = MoveWorkspace(np.zeros(n), *floats, *integers, *end)
-    return mixture, workspace
+    return mixture, MoveWorkspace(np.zeros(n), *floats, *integers, *end)
 
 # %% ../nbs/22_moves.ipynb #6e584ba1
 @njit(nogil=True)
@@ -361,6 +360,12 @@ def allocate(
     bool
         Whether every topic got enough tokens.
     """
+    if cells.x.size == 0:  # tokens are counted, not listed
+        if share_cells(rng, cells, mixture, workspace, K):
+            mixture.K[()] = K
+            mix_words(cells, mixture)
+            return True
+        return False
     p, n_k, z = np.empty(K), np.zeros(K, np.int64), workspace.spare
     by_word, pi = np.ascontiguousarray(mixture.phi[:K].T), np.empty(K)
     for j in range(cells.first.size):
@@ -420,16 +425,9 @@ def begin_moves(
     K = int(state.K)
     free = state.n_k[:K] >= least
     label = np.where(free, np.cumsum(free) - 1, -np.cumsum(~free))
-    mixture, workspace = new_mixture(
-        cells,
-        state.n_vk.shape[0],
-        int(free.sum()) + room + 1,
-        state.alpha,
-        float(state.gamma),
-        float(state.eta),
-        tree,
-        None if tree is None else state.conc,
-    )
+    rows, conc = int(free.sum()) + room + 1, None if tree is None else state.conc
+    others = state.alpha, float(state.gamma), float(state.eta), tree, conc
+    mixture, workspace = new_mixture(cells, state.n_vk.shape[0], rows, *others)
     workspace.z[:], workspace.least[()] = label[state.z], least
     held = np.bincount(cells.cell[workspace.z < 0], minlength=len(cells.word))
     cells = cells._replace(n=cells.n - held)
@@ -461,7 +459,10 @@ def end_moves(state: Any, mixture: Mixture, workspace: MoveWorkspace) -> Any:
     kept = [array[..., held].copy() for array in (state.n_vk, state.n_k, state.beta)]
     rest, total = np.array(state.beta[..., old]), K + len(held)
     state = resize_capacity(state, max(16 * (1 + (total + 1) // 16), state.n_k.size))
-    state.z[:] = np.where(z >= 0, z, K - 1 - z)
+    if hasattr(state, "run"):  # whose runs the caller sets
+        state = state._replace(topic=state.topic[:0], run=state.run[:0])
+    else:
+        state.z[:] = np.where(z >= 0, z, K - 1 - z)
     beta = mixture.beta[:, :K].reshape(*state.beta.shape[:-1], K)
     new = workspace.n_vk[:, :K], workspace.n_vk[:, :K].sum(axis=0), beta
     for array, moved, same in zip((state.n_vk, state.n_k, state.beta), new, kept):

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['Plan', 'make_plan', 'cut_up', 'ParallelWorkspace', 'new_parallel_workspace',
            'sample_topics', 'add_up_words', 'find_topic', 'sweep_documents', 'count_words',
-           'in_turn', 'side_by_side', 'log_doc_blocks', 'log_mixture_blocks', 'ParallelSampler']
+           'in_turn', 'side_by_side', 'log_doc_blocks', 'log_mixture_blocks', 'offer_topics',
+           'ParallelSampler']
 
 # %% ../nbs/19_parallel.ipynb #b8ae1dbc
 import math
@@ -565,6 +566,53 @@ def log_mixture_blocks(
 _MOST_GAMMA = 1e6
 
 
+def _with_atoms(state, atoms):
+    "The state with the weights of new topics, and a slot for the pool after them."
+    K, L = int(state.K), int(state.K) + len(atoms)
+    if L >= state.beta.size:
+        state = resize_capacity(state, 16 * (L // 16 + 1))
+    state.beta[K:] = 0.0
+    state.beta[K:L] = atoms
+    return state
+
+
+def offer_topics(
+    rng: np.random.Generator, state: Any, lengths: np.ndarray, sampler: str
+) -> tuple[int, float, Any]:
+    """Draw the topics without tokens that are offered in a sweep, (P4) to (P6).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : DirectState, or another with beta, K, alpha and gamma
+    lengths : int array, shape (J,)
+        Tokens of the documents.
+    sampler : str
+        Its name, for the message.
+
+    Returns
+    -------
+    L : int
+        Topics that are offered, but for those that are too light.
+    least : float
+        The threshold of their weights.
+    state
+        beta[K:L] are the weights of the new topics; there is a slot after them.
+
+    Raises
+    ------
+    ValueError
+        gamma is so large that there would be more than a million.
+    """
+    if state.gamma > _MOST_GAMMA:
+        raise ValueError(
+            f"gamma must be at most {_MOST_GAMMA:g} for sampler={sampler!r}, which offers more"
+            f" than that many new topics, got {float(state.gamma)!r}"
+        )
+    atoms, least = _open_pool(rng, state, lengths)
+    return int(state.K) + len(atoms), least, _with_atoms(state, atoms)
+
+
 class ParallelSampler(DirectSampler):
     """Partially collapsed Gibbs sampling with documents in parallel, for `run_chain`.
 
@@ -597,23 +645,9 @@ class ParallelSampler(DirectSampler):
             return new_parallel_workspace(self.plan, capacity)
         return work if work.inv.size == capacity else self._work(capacity)
 
-    def _offer(self, state, atoms):
-        "The state with the weights of new topics, and a slot for the pool after them."
-        K, L = int(state.K), int(state.K) + len(atoms)
-        if L >= state.beta.size:
-            state = resize_capacity(state, 16 * (L // 16 + 1))
-        state.beta[K:] = 0.0
-        state.beta[K:L] = atoms
-        return state
-
     def _sweep(self, rng, state, run=in_turn):
-        if state.gamma > _MOST_GAMMA:
-            raise ValueError(
-                f"gamma must be at most {_MOST_GAMMA:g} for sampler='parallel', which offers more"
-                f" than that many new topics, got {float(state.gamma)!r}"
-            )
-        atoms, least = _open_pool(rng, state, self.plan.lengths)
-        offered, state = _Offered(int(state.K) + len(atoms), least), self._offer(state, atoms)
+        L, least, state = offer_topics(rng, state, self.plan.lengths, "parallel")
+        offered = _Offered(L, least)
         work, table = self._work(state.beta.size), gamma_table(float(state.eta))
         _sweep_parallel(run, rng, state, offered, table, work, self.plan, self.prior)
         self._works.append(work)

@@ -173,6 +173,28 @@ def _check_nodes(state, corpus, tree, K):
     check_same("m_k", state.m_k, state.m_k[:, :K])
 
 
+def _count_runs(state, corpus, K):
+    "Words of the topics of a BlockedState, counted run by run."
+    X, N = corpus.to_matrix(), corpus.n_tokens
+    X.sort_indices()
+    check_entries("topic", state.topic, 0, K - 1, (None,), whole=True)
+    check_entries("run", state.run, 1, N, state.topic.shape, whole=True)
+    ends, cells = np.cumsum(state.run, dtype=np.int64), np.cumsum(X.data, dtype=np.int64)
+    check_same("the sum of run", np.array(ends[-1] if len(ends) else 0), N)
+    cell = np.searchsorted(cells, ends - 1, side="right")
+    first = np.searchsorted(cells, ends - state.run, side="right")
+    check_same("the cell in which a run ends", cell, first)
+    n_place = 0 if corpus.is_counts else len(state.place)
+    check_entries("place", state.place, 0, N - 1, (n_place,), whole=True)
+    if not corpus.is_counts:  # the places have the words of the tokens, each once
+        place = state.place if n_place else np.arange(N)
+        check_same("place", np.repeat(X.indices, X.data)[place], corpus.x)
+        check_same("place", np.sort(place), np.arange(N))
+    key = X.indices[cell].astype(np.int64) * K + state.topic
+    n_vk = np.bincount(key, state.run, corpus.n_words * K).astype(np.int64)
+    return n_vk.reshape(corpus.n_words, K)
+
+
 def check_topic_state(
     state: Any, corpus: Any, n_given: Any = None, tree: Any = None, fixed: bool = False
 ) -> None:
@@ -181,7 +203,7 @@ def check_topic_state(
     Parameters
     ----------
     state : NamedTuple
-        FranchiseState, DirectState, HybridState or TreeState.
+        FranchiseState, DirectState, HybridState, BlockedState or TreeState.
     corpus : Corpus
     n_given : int array, shape (V, F), optional
         Words of given topics, which keep the words that they came with.
@@ -198,8 +220,11 @@ def check_topic_state(
     room = capacity if fixed or not hasattr(state, "beta") else capacity - 1
     check_entries("K", state.K, 0, room, (), whole=True)
     K = int(state.K)
-    check_entries("z", state.z, 0, K - 1, corpus.x.shape, whole=True)
-    n_vk = np.bincount(corpus.x.astype(np.int64) * K + state.z, minlength=V * K).reshape(V, K)
+    if hasattr(state, "run"):
+        n_vk = _count_runs(state, corpus, K)
+    else:
+        check_entries("z", state.z, 0, K - 1, corpus.x.shape, whole=True)
+        n_vk = np.bincount(corpus.x.astype(np.int64) * K + state.z, minlength=V * K).reshape(V, K)
     if n_given is not None:
         n_vk[:, : n_given.shape[1]] = n_given
     check_entries("n_vk", state.n_vk, shape=(V, capacity), whole=True)

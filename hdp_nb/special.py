@@ -593,7 +593,7 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
     n : int
         Cells of the document.
     """
-    power, since = np.empty(f.size), 0.0
+    power, logs, since = np.empty(f.size), np.zeros(f.size), 0.0
     for e in range(n):
         a, m = slope[e], int(count[e])
         if a == 0.0 or m == 0:
@@ -606,6 +606,9 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
                     product *= factor
                 f[g] *= product
             since += m
+        elif m > 64:  # such a power alone may be too small for a number
+            for g in range(f.size):
+                logs[g] += m * math.log(max(1.0 + x[g] * a, 1e-12))
         else:
             top = 0.0
             for g in range(f.size):
@@ -629,6 +632,9 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
             for g in range(f.size):
                 f[g] /= top
             since = 0.0
+    if logs.any():
+        logs += np.log(np.maximum(f, 1e-300))
+        f[:] = np.exp(logs - logs.max())
 
 
 @njit(nogil=True)

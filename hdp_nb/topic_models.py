@@ -15,8 +15,10 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .blocked import BlockedSampler
 from .chain import Chain, Sampler
 from .checks import as_rng, check_int
+from .coarse import coarsen
 from .consensus import Components
 from .convergence import MANY, begin_apart
 from .corpus import Corpus
@@ -46,6 +48,7 @@ class GibbsTopicModel(SampledTopicModel):
     """
 
     init: Any
+    power: float = 1.0
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
 
     def fit(
@@ -77,7 +80,7 @@ class GibbsTopicModel(SampledTopicModel):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        corpus = self._corpus(X, reset=True)
+        corpus = coarsen(self._corpus(X, reset=True), self.power)
         sampler = self._sampler(corpus)
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self._keep(sampler, chains, best)
@@ -213,6 +216,7 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
     "direct": DirectSampler,
     "hybrid": HybridSampler,
     "parallel": ParallelSampler,
+    "blocked": BlockedSampler,
 }
 
 # %% ../nbs/63_topic_models.ipynb #c64f748f
@@ -223,11 +227,12 @@ class HDP(GibbsTopicModel):
 
     Parameters
     ----------
-    sampler : "crf", "direct", "hybrid" or "parallel"
+    sampler : "crf", "direct", "hybrid", "parallel" or "blocked"
         Chinese restaurant franchise (Teh et al., section 5.1); direct assignment (5.3), faster per
         sweep but worse at merging or splitting topics; direct assignment of tokens with the
         franchise's move of whole tables (5.4); topics drawn and documents swept in parallel (after
-        Terenin et al. 2020, but exact), for large corpora and many topics.
+        Terenin et al. 2020, but exact), for large corpora and many topics; "blocked" for large
+        counts: all tokens of a word in a document at a time, in time that they hardly matter to.
     gamma, alpha : float > 0
         Concentrations of the corpus's Dirichlet process and of the documents': starting values,
         or fixed values where the prior is None.
@@ -278,6 +283,10 @@ class HDP(GibbsTopicModel):
         A progress bar on stderr.
     max_time : float or None
         Seconds after which the run ends, between two sweeps; also where n_iter is a number.
+    power : float, above 0, at most 1
+        What a token counts: below 1, counts may vary more than the model says, without topics that
+        explain nothing else (a coarsened posterior, notebook 27_coarse). The samples are of counts
+        times the power, rounded; predictions are of the counts that they are given.
 
     Attributes
     ----------
@@ -357,6 +366,7 @@ class HDP(GibbsTopicModel):
         random_state: Seed = None,
         verbose: bool = False,
         max_time: float | None = None,
+        power: float = 1.0,
     ) -> None:
         self.sampler = sampler
         self.gamma = gamma
@@ -370,6 +380,7 @@ class HDP(GibbsTopicModel):
         self.split_merge = split_merge
         self.split_merge_until = split_merge_until
         self.split_merge_scans = split_merge_scans
+        self.power = power
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
@@ -389,7 +400,7 @@ class HDP(GibbsTopicModel):
                 'split_merge must be "auto" or a whole number of at least 0,'
                 f" got {self.split_merge!r}"
             )
-        if self.moves == 0 or self.sampler in ("crf", "hybrid"):
+        if self.moves == 0 or self.sampler in ("crf", "hybrid", "blocked"):
             return 0, 1
         return 1, max(corpus.n_tokens // _TOKENS_A_PROPOSAL, 1)
 
@@ -420,6 +431,11 @@ class HDP(GibbsTopicModel):
             self.alpha_per_document,
         )
         n, every = self._proposals(corpus)
+        if n and self.sampler == "blocked":
+            raise ValueError(
+                "split_merge must be 0 or 'auto' for sampler='blocked', which knows no single"
+                f" tokens, got {self.split_merge!r}"
+            )
         kind = partial(HDPSplitMerge, every=every)
         return self._with_topic_moves(with_moves(self, sampler, kind, n))
 

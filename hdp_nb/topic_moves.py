@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from .births import propose_birth
+from .blocked import BlockedSampler, documents_of, draw_tables_of
 from .chain import with_attributes
 from .checks import check_int
 from .direct import DirectSampler, HybridSampler, add_weights, count_tables, seat_tables
@@ -26,8 +27,10 @@ from hdp_nb.moves import (
     allocate,
     begin_moves,
     count_cells,
+    draw_topic,
     end_moves,
     mix_words,
+    new_mixture,
 )
 from .pairs import Proposal, propose_duplicates, propose_launched
 from .parallel import ParallelSampler
@@ -224,6 +227,7 @@ _MOVES, _TEMPERATURE, _FITS, _MISFITS = 20, 30.0, 5, 5
 # Nanoseconds of a sweep per token, and per token and topic.
 _SWEEP = {"FranchiseSampler": (100.0, 0.9), "HybridSampler": (65.0, 0.8)}
 _SWEEP_OTHER = 32.0, 0.3
+_SWEEP_CELLS = 200.0, 40.0  # of a sweep that knows no tokens, per cell, and per cell and topic
 _BEGIN = 35.0, 1.3  # of drawing the mixture, per cell, and per cell and topic
 _MOVE = 110.0, 3000.0  # of a move, per cell and per word
 _FIT = 2.5  # of a step of the fit, per cell and topic
@@ -241,6 +245,75 @@ def _draw_all_tables(rng, state, offsets):
         )
 
 
+def _counted_cells(counts, offsets):
+    "Cells for moves of counts, not of tokens."
+    full, none = np.flatnonzero(np.diff(offsets)), np.zeros(0, np.int64)
+    indptr, n = counts.indptr[np.append(full, len(offsets) - 1)], counts.n.astype(float)
+    word, first, end = counts.word.astype(np.int64), offsets[full], offsets[full + 1]
+    return Cells(none.astype(np.int32), indptr, word, n, first, end, full, none)
+
+
+def _begin_counted(rng, cells, state, room, least):
+    "What `begin_moves` returns, for a BlockedState."
+    K, V = int(state.K), state.n_vk.shape[0]
+    free = state.n_k[:K] >= least
+    rows, others = int(free.sum()) + room + 1, (float(state.gamma), float(state.eta))
+    mixture, workspace = new_mixture(cells, V, rows, state.alpha, *others)
+    cell = np.searchsorted(np.cumsum(cells.n), np.cumsum(state.run) - 1, side="right")
+    held, n = ~free[state.topic], int(free.sum())
+    taken = np.bincount(cell[held], state.run[held], minlength=len(cells.word))
+    part = cells._replace(n=cells.n - taken)
+    pairs = [np.zeros(2 * int(np.minimum(part.n, rows).sum()), np.int32) for _ in range(2)]
+    workspace = workspace._replace(z=pairs[0], spare=pairs[1])
+    workspace.least[()], mixture.K[()] = least, n
+    mixture.beta[0, :n] = np.maximum(state.beta[:K][free], TINY)
+    for k, counts in enumerate(state.n_vk[:, :K].T[free]):
+        draw_topic(rng, others[1], counts.astype(float), 1.0, mixture.phi[k])
+    offsets = np.append(0, np.cumsum(np.add.reduceat(cells.n, cells.indptr[:-1])))
+    n_jk = documents_of(state.topic, state.run, offsets, K).toarray()
+    weight = np.append(mixture.beta[0, :n], state.beta[:K][~free].sum() + state.beta[K])
+    own = np.column_stack([n_jk[:, free], n_jk[:, ~free].sum(axis=1)])
+    pi = rng.standard_gamma(mixture.alpha[:, None] * weight + own)
+    mixture.pi[:n] = np.maximum(pi[:, :n].T / pi.sum(axis=1), TINY)
+    mix_words(part, mixture)
+    return part, mixture, workspace
+
+
+def _end_counted(state, cells, part, mixture, workspace):
+    "What `end_moves` returns, for a BlockedState: with the runs of the moves and those held."
+    K, small = int(mixture.K), state.n_k < int(workspace.least)
+    held, number = small[state.topic], K + np.cumsum(small) - 1
+    pairs = workspace.z.reshape(-1, 2)
+    used = np.searchsorted(np.cumsum(pairs[:, 1], dtype=np.int64), part.n.sum()) + 1
+    topic = np.append(pairs[:used, 0], number[state.topic[held]]).astype(np.int32)
+    run = np.append(pairs[:used, 1], state.run[held])
+    old = np.searchsorted(np.cumsum(cells.n), np.cumsum(state.run) - 1, side="right")[held]
+    ends = np.cumsum(pairs[:used, 1], dtype=np.int64) - 1
+    order = np.argsort(
+        np.append(np.searchsorted(np.cumsum(part.n), ends, side="right"), old), kind="stable"
+    )
+    return end_moves(state, mixture, workspace)._replace(topic=topic[order], run=run[order])
+
+
+@njit(nogil=True)
+def _draw_run_tables(rng, state, offsets):
+    "Draw the numbers of tables of all documents given runs and weights, in place."
+    n_jk, at = np.zeros(state.n_k.shape[0], np.int64), 0
+    state.m_k[:] = 0
+    for j in range(offsets.shape[0] - 1):
+        alpha, left, tables = document_alpha(state.alpha, j), offsets[j + 1] - offsets[j], 0
+        while left > 0:
+            n_jk[state.topic[at]] += state.run[at]
+            left -= state.run[at]
+            at += 1
+        for k in range(state.K[()]):
+            m = draw_tables_of(rng, n_jk[k], alpha * state.beta[k])
+            n_jk[k] = 0
+            state.m_k[k] += m
+            tables += m
+        state.n_tables[j] = tables
+
+
 class TopicMoves:
     """Splits, merges, births and deaths of topics before the sweeps of a sampler of the HDP.
 
@@ -248,7 +321,8 @@ class TopicMoves:
 
     Parameters
     ----------
-    base : FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, TreeSampler
+    base : FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler or
+        TreeSampler
         The sampler that makes the sweeps, or one of the first four in an HDPSplitMerge.
     n_moves : int or None
         Moves before every sweep after the tuning, at least 1. None takes as many as `share` allows,
@@ -277,7 +351,7 @@ class TopicMoves:
     ):
         inner = getattr(base, "base", base)
         self.tree = getattr(inner, "tree", None)
-        flat = FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler
+        flat = FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler
         if type(inner) not in flat and self.tree is None:
             raise ValueError(f"base must be a sampler of the HDP, got {type(base).__name__}")
         if self.tree is not None and self.tree.given.size:
@@ -291,8 +365,14 @@ class TopicMoves:
         self.least = check_int("least", least, 1)
         self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1)
         self.corpus = inner.corpus
-        self.cells = count_cells(self.corpus.x, self.corpus.offsets)
-        self._per_token = _SWEEP.get(type(inner).__name__, _SWEEP_OTHER)
+        self.counted = isinstance(inner, BlockedSampler)
+        if self.counted:
+            self.cells = _counted_cells(inner.cells, self.corpus.offsets)
+            per, size = _SWEEP_CELLS, len(self.cells.word)
+        else:
+            self.cells = count_cells(self.corpus.x, self.corpus.offsets)
+            per, size = _SWEEP.get(type(inner).__name__, _SWEEP_OTHER), self.corpus.n_tokens
+        self._sweep_cost = per[0] * max(size, 1), per[1] * max(size, 1)
         self._p = _USUAL if self.corpus.n_words < _LARGE_VOCABULARY else _LARGE
 
     def params(self) -> dict[str, Any]:
@@ -323,10 +403,10 @@ class TopicMoves:
 
     def _costs(self, K):
         "In sweeps with K topics: what drawing the mixture, a move and a step of the fit take."
-        cells, (fixed, each) = max(len(self.cells.word), 1), self._per_token
+        cells, (fixed, each) = max(len(self.cells.word), 1), self._sweep_cost
         begin = (_BEGIN[0] + _BEGIN[1] * K) * cells
         move = _MOVE[0] * cells + _MOVE[1] * self.corpus.n_words
-        sweep = (fixed + each * K) * max(self.corpus.n_tokens, 1)
+        sweep = fixed + each * K
         return begin / sweep, move / sweep, _FIT * K * cells / sweep
 
     def _n_topics(self, state):
@@ -365,16 +445,22 @@ class TopicMoves:
         n_moves, p, temperature, fits, misfits = plan
         if n_moves == 0 or not (inner.n_k >= self.least).any():
             return inner
-        full = add_weights(rng, inner)
-        cells, mixture, workspace = begin_moves(
-            rng, self.cells, full, n_moves + misfits, self.least, self.tree
-        )
+        full, room = add_weights(rng, inner), n_moves + misfits
+        if self.counted:
+            begun = _begin_counted(rng, self.cells, full, room, self.least)
+        else:
+            begun = begin_moves(rng, self.cells, full, room, self.least, self.tree)
+        cells, mixture, workspace = begun
         if misfits > 0:
             add_misfits(rng, cells, mixture, misfits)
         fitted = fits > 0 and fit_mixture(rng, cells, mixture, workspace, fits)
         propose_moves(rng, cells, mixture, workspace, p, n_moves, temperature, tally)
         if not fitted and not tally[:, 1].any():
             return inner
+        if self.counted:
+            full = _end_counted(full, self.cells, cells, mixture, workspace)
+            _draw_run_tables(rng, full, self.corpus.offsets)
+            return full
         full = end_moves(full, mixture, workspace)
         if hasattr(full, "t"):
             seat_tables(rng, full, np.zeros(full.m_k.size), self.corpus.offsets)

@@ -535,6 +535,11 @@ def count_documents(z: np.ndarray, corpus: Any) -> tuple[np.ndarray, np.ndarray,
     parts = np.ones(len(z), np.int32), z.astype(np.int32), corpus.offsets.copy()
     n = csr_array(parts, shape)
     n.sum_duplicates()  # in place, the offsets too
+    return _compact(n, corpus)
+
+
+def _compact(n, corpus):
+    "Parts of a sparse J x K matrix, in types that depend on the corpus only."
     kind = np.min_scalar_type(int(corpus.doc_lengths.max(initial=0)))
     return n.data.astype(kind), n.indices.astype(np.int32), n.indptr.astype(np.int64)
 
@@ -558,7 +563,7 @@ def documents_by_topic(counts: Any, n_topics: int) -> csr_array | None:
     return csr_array(parts, shape=(len(counts.doc_indptr) - 1, n_topics))
 
 
-def keep_counts(state: Any, beta: np.ndarray, corpus: Any) -> TopicCounts:
+def keep_counts(state: Any, beta: np.ndarray, corpus: Any, n_jk: Any = None) -> TopicCounts:
     """Reduce the state of a sampler to what is kept of it.
 
     Parameters
@@ -567,11 +572,17 @@ def keep_counts(state: Any, beta: np.ndarray, corpus: Any) -> TopicCounts:
     beta : float array, shape (K + 1,) or (nodes, K + 1)
         Expected weights.
     corpus : Corpus
+    n_jk : sparse int array, shape (J, K), optional
+        Tokens of every document in every topic, where they are known without z.
 
     Returns
     -------
     TopicCounts
     """
+    if n_jk is None:
+        documents = count_documents(state.z, corpus)
+    else:
+        documents = _compact(n_jk, corpus)
     n = csr_array(state.n_vk[:, : int(state.K)])
     return TopicCounts(
         n.data,
@@ -581,7 +592,7 @@ def keep_counts(state: Any, beta: np.ndarray, corpus: Any) -> TopicCounts:
         np.array(state.alpha.mean()),
         state.gamma.copy(),
         state.eta.copy(),
-        *count_documents(state.z, corpus),
+        *documents,
     )
 
 # %% ../nbs/13_topics.ipynb #f4e072da

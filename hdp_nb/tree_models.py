@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from .coarse import coarsen
 from .consensus import Components
 from .convergence import MANY
 from .corpus import Corpus
@@ -60,6 +61,8 @@ class TreeHDP(GibbsTopicModel):
         in an array.
     n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose, max_time
         The run of the chains: how long, what is kept, how many, as in `HDP`.
+    power : float, above 0, at most 1
+        What a token counts, as in `HDP`.
 
     Attributes
     ----------
@@ -115,6 +118,7 @@ class TreeHDP(GibbsTopicModel):
         random_state: Seed = None,
         verbose: bool = False,
         max_time: float | None = None,
+        power: float = 1.0,
     ) -> None:
         self.levels = levels
         self.concentrations = concentrations
@@ -133,6 +137,7 @@ class TreeHDP(GibbsTopicModel):
         self.random_state = random_state
         self.verbose = verbose
         self.max_time = max_time
+        self.power = power
 
     def fit(
         self,
@@ -172,7 +177,7 @@ class TreeHDP(GibbsTopicModel):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        corpus = with_groups(self._corpus(X, reset=True), groups)
+        corpus = coarsen(with_groups(self._corpus(X, reset=True), groups), self.power)
         given, rows = self._given(topics)
         sampler = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import hdp_nb
+from hdp_nb.blocked import BlockedSampler
 from hdp_nb.chain import Sampler, run_chain, with_attributes
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
@@ -289,6 +290,8 @@ CASES = {
     "hybrid": topics(HybridSampler, init=20),
     "parallel": topics(ParallelSampler, init=20, **ETA_LEARNED),
     "parallel, two threads": topics(ParallelSampler, init=20, n_threads=2),
+    "blocked": topics(BlockedSampler, init=20, **ETA_LEARNED),
+    "blocked, alpha of every document": topics(BlockedSampler, init=20, alpha_per_document=True),
     "LDA": Case(
         LDASampler,
         lambda folder: LDASampler(CORPUS, 7),
@@ -327,6 +330,7 @@ CASES = {
     "direct with topic moves": moves(TopicMoves, DIRECT, n_moves=2, tune=0, least=2),
     "hybrid with topic moves": moves(TopicMoves, topics(HybridSampler, init=20), tune=4),
     "parallel with topic moves": moves(TopicMoves, topics(ParallelSampler, init=20), tune=2),
+    "blocked with topic moves": moves(TopicMoves, topics(BlockedSampler, init=20), tune=3, least=2),
     "nested and hierarchical": clusters(),
     "nested": clusters(global_topics=False),
     "nested, no word selection": clusters(word_selection=False, shared_epsilon=True),
@@ -549,6 +553,8 @@ def test_the_recount_finds_a_wrong_count(new, name):
         "n_k",
         "n_jt",
         "t",
+        "topic",
+        "run",
         "n_ab",
         "n_ba",
         "n_a",
@@ -561,7 +567,7 @@ def test_the_recount_finds_a_wrong_count(new, name):
         array = (
             inside.stats[0]
             if count == "stats" and hasattr(inside, "stats")
-            else getattr(inside, count, None)
+            else getattr(inside, count if count in inside._fields else "", None)
         )
         if array is not None and array.size and not (count == "t" and array.ndim == 0):
             array.flat[0] += 100

@@ -49,7 +49,7 @@ chains = {"n_iter": 14, "burn_in": 4, "thin": 3, "n_chains": 2, "n_jobs": 1, "ra
 MODELS = {
     **{
         f"HDP, {sampler}": HDP(sampler, init=20, moves=0, **chains)
-        for sampler in ("crf", "direct", "hybrid", "parallel")
+        for sampler in ("crf", "direct", "hybrid", "parallel", "blocked")
     },
     "HDP, moves": HDP(split_merge=2, alpha_per_document=True, **chains),
     "LDA": LDA(6, **chains),

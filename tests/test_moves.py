@@ -5,6 +5,7 @@ import pytest
 from test_franchise import draw_words, seat, seating_state
 
 from hdp_nb.births import log_receivers, project_topic, propose_birth
+from hdp_nb.blocked import BlockedSampler
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
@@ -19,7 +20,7 @@ from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_moves import KINDS, TopicMoves
 from hdp_nb.tree import TreeSampler
 
-SAMPLERS = [FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler]
+SAMPLERS = [FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler]
 by_kind = pytest.mark.parametrize("kind", SAMPLERS, ids=lambda kind: kind.__name__)
 
 
