@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['START_SWEEPS', 'ETA_RANGE', 'SampledState', 'SweepRules', 'Tokens', 'list_tokens',
            'first_sampled_state', 'sweep_minibatch', 'sweep_with_room', 'word_counts',
-           'set_misfits_apart', 'about_alpha', 'round_at_random', 'remember', 'gibbs_step']
+           'set_misfits_apart', 'about_alpha', 'round_at_random', 'remember', 'gibbs_step',
+           'glance_by_sampling']
 
 # %% ../nbs/55_stream_gibbs.ipynb #55ab0002
 import math
@@ -139,6 +140,8 @@ def sweep_minibatch(
     if at[0] == 0:
         m_k[:] = 0
         m_k[: tables.size] = tables
+        if finite:
+            state.beta[state.K[()] :] = 0.0
     for j in range(at[0], tokens.lengths.size):
         at[0] = j
         at[2] = assign_tokens(rng, state, workspace, tokens.x, tokens.offsets, j, at[2], finite)
@@ -322,7 +325,7 @@ def remember(
         counts[cells] = round_at_random(rng, f * (counts - own)[cells] + g * own[cells])
         tables = round_at_random(rng, f * left + g * (tables - left))
         n_k = counts.sum(axis=0)
-        tables = np.where(n_k > 0, np.maximum(tables, 1), 0)
+        tables = np.clip(tables, np.minimum(n_k, 1), n_k)
     used = counts.sum(axis=0) > 0
     if not used.any():  # rounding may take the last one
         used[0] = True
@@ -414,3 +417,32 @@ def gibbs_step(
         "splits": 0,
         "merges": 0,
     }
+
+# %% ../nbs/55_stream_gibbs.ipynb #55ab0022
+def glance_by_sampling(
+    rng: np.random.Generator,
+    state: SampledState,
+    docs: Docs,
+    n_docs: int,
+    options: OnlineOptions,
+    rules: SweepRules = SweepRules(),  # noqa: B008
+) -> SampledState:
+    """Show what a state would be if a stream ended with these documents.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Not changed.
+    state : SampledState
+        Not changed.
+    docs, n_docs, options, rules
+        As in `gibbs_step`.
+
+    Returns
+    -------
+    SampledState
+        After a tenth of the sweeps, one at least.
+    """
+    few = rules._replace(sweeps=-(-rules.sweeps // 10))
+    shown, _ = gibbs_step(deepcopy(rng), state, docs, n_docs, options, few)
+    return shown._replace(t=state.t)
