@@ -5,8 +5,8 @@
 One pass over a set, held-out documents scored by completion (four fifths of their words are seen)
 with the E-step's weights for all models. zipf: 20,000 documents of 100 words over 3,000, of 95
 topics whose frequencies are 1/rank; drift: the same topics, of which 60 come into the stream only
-in its second, third and fourth quarter; sotu, kjv: the bundled texts, a tenth held out. OnlineHDP with
-e_step="variational" and with e_step="gibbs", otherwise as they are by default; the direct sampler
+in its second, third and fourth quarter; sotu, kjv: the bundled texts, a tenth held out. OnlineHDP,
+e_step="variational" and e_step="gibbs", otherwise as they are by default; the direct sampler
 from 100 topics, eta learned, stopped after the CPU time of the latter, twice, and four times that;
 and the same with its moves. A topic is found at a cosine of .9. Everything has been compiled before
 the clock starts.

@@ -11,7 +11,7 @@ __all__ = ['START_SWEEPS', 'FEW_TABLES', 'ALIKE', 'ETA_RANGE', 'SampledState', '
 # %% ../nbs/55_stream_gibbs.ipynb #55ab0002
 import math
 from copy import deepcopy
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -43,7 +43,7 @@ ETA_RANGE = 10.0  # eta stays within this factor of its first value
 
 
 class SampledState(NamedTuple):
-    "What a stream with a sampled E-step knows between two minibatches."
+    "Counts, weights and concentrations of a sampled stream between two minibatches."
 
     lam: np.ndarray  # (V, K) eta, plus the tokens that the past has left: whole numbers
     beta: np.ndarray  # (K + 1,) global weights, the last that of all topics without a number
@@ -96,9 +96,11 @@ def first_sampled_state(n_words: int, alpha: float, gamma: float, eta: float) ->
         With one topic that has no tokens.
     """
     return SampledState(
-        np.full((n_words, 1), float(eta)),
-        np.array([1.0, gamma]) / (1.0 + gamma),
-        *(np.array(float(x)) for x in (alpha, gamma, eta)),
+        lam=np.full((n_words, 1), float(eta)),
+        beta=np.array([1.0, gamma]) / (1.0 + gamma),
+        alpha=np.array(float(alpha)),
+        gamma=np.array(float(gamma)),
+        eta=np.array(float(eta)),
         t=np.array(0),
         seen=np.array(0),
         mass=np.array(0.0),
@@ -110,7 +112,7 @@ def first_sampled_state(n_words: int, alpha: float, gamma: float, eta: float) ->
 @njit(nogil=True)
 def sweep_minibatch(
     rng: np.random.Generator,
-    state: DirectState,
+    state: Any,
     workspace: TopicWorkspace,
     tokens: Tokens,
     tables: np.ndarray,
@@ -232,7 +234,7 @@ def set_misfits_apart(
     filled = np.flatnonzero(tokens.lengths)
     mean = np.add.reduceat(log_p[:-1], tokens.offsets[:-1][filled]) / tokens.lengths[filled]
     below = np.maximum(mean.mean() - mean, 0.0)
-    n = min(n, np.count_nonzero(below))
+    n = min(n, int(np.count_nonzero(below)))
     if n == 0:
         return state
     worst = filled[rng.choice(len(filled), n, replace=False, p=below / below.sum())]
@@ -240,7 +242,7 @@ def set_misfits_apart(
     for k, j in enumerate(worst, K):
         own = slice(tokens.offsets[j], tokens.offsets[j + 1])
         np.subtract.at(state.n_vk, (tokens.x[own], state.z[own]), 1)
-        np.add.at(state.n_vk, (tokens.x[own], k), 1)
+        np.add.at(state.n_vk[:, k], tokens.x[own], 1)
         state.z[own], state.m_k[k] = k, 1
     state.n_k[:] = state.n_vk.sum(axis=0)
     state.m_k[state.n_k == 0] = 0
@@ -249,7 +251,7 @@ def set_misfits_apart(
     return state
 
 
-def _begin(rng, state, tokens, rules):
+def _start_minibatch(rng, state, tokens, rules):
     "The state of direct assignment that the sweeps of a minibatch begin with; tables of the past."
     V, past, N = len(state.lam), float(state.mass) > 0, len(tokens.x)
     K = len(state.tables) if past else rules.n_topics
@@ -461,7 +463,7 @@ def gibbs_step(
         topics more than before, and fewer.
     """
     tokens, births = list_tokens(docs), options.split_merge
-    sampled, tables = _begin(rng, state, tokens, rules)
+    sampled, tables = _start_minibatch(rng, state, tokens, rules)
     shape_rate, free = options.alpha_prior, options.gamma_prior
     prior = FranchisePrior(
         as_prior("alpha_prior", tuple(np.add(shape_rate, state.known).tolist()))

@@ -5,17 +5,15 @@
 # %% auto #0
 __all__ = ['FEWEST', 'LEAST_STEPS', 'PANEL', 'QUIET', 'SETTLED', 'LEAST_LOOKS', 'MOST_PASSES',
            'LOOKS', 'put_together', 'glance', 'FitPlan', 'plan_fit', 'minibatches', 'drop_empty',
-           'hide_half', 'Watch', 'compare_streams', 'learn_in_passes', 'Rows']
+           'hide_half', 'Watch', 'learn_in_passes', 'Rows']
 
 # %% ../nbs/54_streams.ipynb #54aa0002
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .convergence import Convergence, ConvergenceWarning, judge
 from .corpus import Corpus
 from .e_step import Docs, EStepRules, e_step, make_batch, take, topic_factors
 from .online import OnlineOptions, OnlineState, predict_tokens, settling, update
@@ -212,39 +210,6 @@ class Watch:
         if len(steps) < LEAST_LOOKS or steps[-1] < self.n_parts:
             return np.inf
         return float(score[-1] - score[np.searchsorted(steps, steps[-1] / 2, "right") - 1])
-
-
-def compare_streams(watches: list[Watch]) -> tuple[Convergence, bool]:
-    """Compare what streams from opposite starts say at the end; warn if they disagree.
-
-    Parameters
-    ----------
-    watches : list of Watch
-        At least two.
-
-    Returns
-    -------
-    convergence : Convergence
-    converged : bool
-        Whether they agree and all have settled.
-    """
-    ends = [w.columns() for w in watches]
-    n = min(len(looks["steps"]) for looks in ends) // 4
-    convergence = judge(
-        {name: [looks[name][-n:] for looks in ends] for name in ends[0] if name != "steps"},
-        same={"topics_above_1%": 1.0},
-    )
-    converged = bool(convergence.converged) and all(w.settled for w in watches)
-    if not converged:
-        finding = convergence.finding("streams, begun with few topics and with many,")
-        slow = f"the held-out score still rises after {MOST_PASSES} passes."
-        warnings.warn(
-            f"{finding or slow} A sampler may do better (HDP), or more documents; and see"
-            " convergence_.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return convergence, converged
 
 # %% ../nbs/54_streams.ipynb #f9631933
 def learn_in_passes(

@@ -9,6 +9,7 @@ __all__ = ['SHORT', 'MANY_MORE', 'USUAL_DOCS', 'SAMPLED_DOCS', 'ONLINE_TRACE', '
 # %% ../nbs/67_variational_models.ipynb #c9d33ff6
 import json
 import math
+import warnings
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -18,7 +19,7 @@ from numpy.typing import ArrayLike
 from tqdm import tqdm
 
 from .checks import as_rng, check_int, check_number
-from .convergence import Convergence
+from .convergence import Convergence, ConvergenceWarning, judge
 from .corpus import Corpus
 from .e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
 from .files import rng_from_dict, rng_to_dict
@@ -34,10 +35,10 @@ from hdp_nb.stream_gibbs import (
 )
 from hdp_nb.streams import (
     FEWEST,
+    MOST_PASSES,
     FitPlan,
     Rows,
     Watch,
-    compare_streams,
     drop_empty,
     glance,
     hide_half,
@@ -421,8 +422,7 @@ class OnlineHDP(VariationalTopics):
         best = int(np.argmax([seen["heldout"][-1] for seen in looks])) if looks else 0
         self._end(rng, *streams[best][:2])
         self.looks_ = looks[best] if looks else {}
-        if len(watches) > 1:
-            self.convergence_, self.converged_ = compare_streams(watches)
+        self._judge(watches)
         return self
 
     def _stream(
@@ -458,6 +458,28 @@ class OnlineHDP(VariationalTopics):
                 rng, state, plan, steps, n_passes, learn, watch, bar
             )
         return state
+
+    def _judge(self, watches: list[Watch]) -> None:
+        "Set convergence_ and converged_ to what two streams say at the end; warn if they disagree."
+        if len(watches) < 2:
+            return
+        ends = [w.columns() for w in watches]
+        n = min(len(looks["steps"]) for looks in ends) // 4
+        self.convergence_ = judge(
+            {name: [looks[name][-n:] for looks in ends] for name in ends[0] if name != "steps"},
+            same={"topics_above_1%": 1.0},
+        )
+        self.converged_ = bool(self.convergence_.converged) and all(w.settled for w in watches)
+        if self.converged_:
+            return
+        finding = self.convergence_.finding("streams, begun with few topics and with many,")
+        slow = f"the held-out score still rises after {MOST_PASSES} passes."
+        warnings.warn(
+            f"{finding or slow} A sampler may do better (HDP), or more documents; and see"
+            " convergence_.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def partial_fit(self, X: "Corpus | ArrayLike", y: None = None) -> "OnlineHDP":
         """Learn from a minibatch of any size.
