@@ -134,7 +134,7 @@ def main():
                 rows.append(case | {"model": "direct, moves", "times": 1} | row)
             names = ["set", "seed", "model", "times", "s", "score", "topics", "found"]
             table(names, [[str(row[n]) for n in names] for row in rows[-6:]])
-    save("stream_gibbs", {"machine": machine(), "rows": rows})
+            save("stream_gibbs", {"machine": machine(), "rows": rows})
 
 
 if __name__ == "__main__":
