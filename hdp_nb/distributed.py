@@ -551,6 +551,11 @@ def fit(
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no'
             f' split-merge moves and moves="auto" or 0, got {model!r}'
         )
+    if online and model.e_step != "variational":
+        raise ValueError(
+            f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
+            " takes one shard after the other"
+        )
     run.mkdir(parents=True, exist_ok=True)
     options = {
         "callback": callback and (lambda i, state: callback(i, state.base)),

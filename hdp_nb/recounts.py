@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['POSITIVE', 'naming', 'check_entries', 'check_same', 'check_weights',
            'check_topic_state', 'check_csr', 'check_kept_topics', 'check_kept_or_state',
-           'check_kept_clusters', 'check_kept_states', 'check_statistics', 'check_stream']
+           'check_kept_clusters', 'check_kept_states', 'check_statistics', 'check_stream',
+           'check_waiting']
 
 # %% ../nbs/07_recounts.ipynb #a1ef2500
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -440,11 +441,11 @@ def check_statistics(stats: dict[str, Any], n_k: np.ndarray) -> None:
 
 # %% ../nbs/07_recounts.ipynb #a7a122cc
 def check_stream(state: Any, n_words: int) -> None:
-    """Check the state of variational inference, in batches or online.
+    """Check the state of variational inference, in batches or online, or of a sampled stream.
 
     Parameters
     ----------
-    state : VariationalState or OnlineState
+    state : VariationalState, OnlineState or SampledState
     n_words : int
         V.
 
@@ -462,9 +463,42 @@ def check_stream(state: Any, n_words: int) -> None:
     if hasattr(state, "seen"):
         for name in ("t", "seen"):
             check_entries(name, getattr(state, name), 0, shape=(), whole=True)
+    if hasattr(state, "tables"):
+        n_vk = state.lam - state.eta
+        check_entries("lam - eta", np.rint(n_vk), 0)
+        off = np.abs(n_vk - np.rint(n_vk)) / np.maximum(n_vk, 1)
+        check_entries("what lam - eta lacks to whole numbers", off, 0, 1e-6)
+        n_k = np.rint(n_vk).sum(axis=0)
+        check_entries("tables", state.tables, np.minimum(n_k, 1), n_k, (K,), whole=True)
+        check_entries("mass", state.mass, 0, shape=())
+        check_entries("known", state.known, 0, shape=(2,))
+    elif hasattr(state, "seen"):
         check_entries("speed", state.speed, shape=())
         check_entries("trial", state.trial, 0, K - 1, (None,), whole=True)
         check_entries("child", state.child, 0, shape=(len(state.trial), 2, n_words))
         check_entries("taken", state.taken, 0, 1 + 1e-9, (n_words, None))
         if state.taken.shape[1] not in (0, K):
             raise ValueError(f"taken must have 0 or {K} columns, got {state.taken.shape[1]}")
+
+
+def check_waiting(waiting: Mapping[str, np.ndarray], n_words: int) -> None:
+    """Check documents that wait for a step of a stream.
+
+    Parameters
+    ----------
+    waiting : mapping from name to array
+        offsets, words, counts, lengths.
+    n_words : int
+        V.
+
+    Raises
+    ------
+    ValueError
+        Naming the first array, and its first entry, that cannot be.
+    """
+    offsets, words, J = waiting["offsets"], waiting["words"], len(waiting["lengths"])
+    check_entries("waiting_ words", words, 0, n_words - 1, (None,), whole=True)
+    check_entries("waiting_ offsets", offsets, 0, len(words), (J + 1,), whole=True)
+    check_entries("the steps of waiting_ offsets", np.diff(offsets), 0)
+    check_entries("waiting_ counts", waiting["counts"], 0, shape=(len(words),))
+    check_entries("waiting_ lengths", waiting["lengths"], 0, shape=(J,))

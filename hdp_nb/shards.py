@@ -658,7 +658,7 @@ class OnlineShardSampler:
         shard, totals = self.corpus.shard(order[done]), dict.fromkeys(ONLINE_TRACE, 0)
         docs = distinct_words(shard)
         for rows in np.array_split(
-            rng.permutation(shard.n_docs), -(-shard.n_docs // self.model.batch_size)
+            rng.permutation(shard.n_docs), -(-shard.n_docs // (self.model.batch_size or 200))
         ):
             part = take(docs, np.sort(rows))
             if part.lengths.sum():

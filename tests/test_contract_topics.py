@@ -58,9 +58,10 @@ MODELS = {
     "NestedDP": NestedDP(n_clusters=8, n_topics=5, **chains),
     "VariationalHDP": VariationalHDP(n_topics=12, max_iter=15, random_state=0),
     "OnlineHDP": OnlineHDP(5, batch_size=20, n_passes=3, random_state=0),
+    "OnlineHDP, gibbs": OnlineHDP(1, e_step="gibbs", n_passes=3, random_state=0),
 }
 SAMPLED = [name for name in MODELS if hasattr(MODELS[name], "n_iter")]
-CLIMBING = ["VariationalHDP", "OnlineHDP"]
+CLIMBING = ["VariationalHDP", "OnlineHDP", "OnlineHDP, gibbs"]
 NESTED = ["HNHDP", "NestedDP"]
 
 every = pytest.mark.parametrize("name", MODELS)
@@ -344,7 +345,7 @@ def test_left_to_right_is_the_probability_of_a_document(fit, name):
         vocab=WORDS,
         groups={"author": ["ann", "ben", "who?", "ann"]},
     )
-    n = 12_000 if name == "OnlineHDP" else 3000  # whose topics are sharp: more noise
+    n = 12_000 if name.startswith("OnlineHDP") else 3000  # whose topics are sharp: more noise
     found = evaluate.left_to_right(model, docs, n_particles=n, by_document=True, random_state=0)
     if name in NESTED:
         exact = model.score_samples(docs)
@@ -588,6 +589,7 @@ REFUSED = {
     },
     **{("posterior_similarity", name): ValueError for name in CLIMBING},
     ("plot_shares", "OnlineHDP"): ValueError,
+    ("plot_shares", "OnlineHDP, gibbs"): ValueError,
     **{("posterior_topics", name): TypeError for name in NESTED},
 }
 NEEDS_NO_MODEL = {"posterior_similarity"}  # it takes z, of which there is none

@@ -1,0 +1,141 @@
+"""Streams that are sampled, beside variational ones and the direct sampler, by CPU time.
+
+    python benchmarks/stream_gibbs.py [--sets zipf drift sotu kjv] [--seeds 2]
+
+One pass over a set, held-out documents scored by completion (four fifths of their words are seen)
+with the E-step's weights for all models. zipf: 20,000 documents of 100 words over 3,000, of 95
+topics whose frequencies are 1/rank; drift: the same topics, of which 60 come into the stream only
+in its second, third and fourth quarter; sotu, kjv: the bundled texts, a tenth held out. OnlineHDP,
+e_step="variational" and e_step="gibbs", otherwise as they are by default; the direct sampler
+from 100 topics, eta learned, stopped after the CPU time of the latter, twice, and four times that;
+and the same with its moves. A topic is found at a cosine of .9. Everything has been compiled before
+the clock starts.
+"""
+
+import argparse
+import time
+
+import numpy as np
+import scipy.sparse as sp
+from common import machine, save, table
+
+from hdp_nb import HDP, OnlineHDP, load_corpus
+from hdp_nb.corpus import Corpus
+from hdp_nb.evaluate import document_completion
+from hdp_nb.online import predict_tokens
+from hdp_nb.variational import VariationalState
+
+K, V, LENGTH, ALPHA, ETA = 95, 3000, 100, 2.0, 0.05
+
+
+class Known:
+    "A variational state with what a score needs."
+
+    def __init__(self, *state):
+        self.state = VariationalState(*state)
+
+    def log_predictive(self, observed, heldout, random_state=None):
+        return np.log(predict_tokens(observed, heldout, self.state))
+
+
+def planted(n_docs, seed, hidden=0):
+    "Documents of the planted topics, without `hidden` of them; and the topics."
+    fixed, rng = np.random.default_rng(0), np.random.default_rng(seed)
+    phi = fixed.dirichlet(np.full(V, ETA), K)
+    beta = 1 / np.arange(1, K + 1)
+    beta[np.random.default_rng(3).permutation(K)[:hidden]] = 1e-9
+    pi = rng.dirichlet(ALPHA * beta / beta.sum(), n_docs)
+    parts = [rng.multinomial(LENGTH, pi[i : i + 500] @ phi) for i in range(0, n_docs, 500)]
+    return sp.vstack([sp.csr_array(part) for part in parts]).tocsr(), phi
+
+
+def load(name, seed):
+    "Documents to learn in the order of the stream, documents to score, topics if they are known."
+    if name in ("zipf", "drift"):
+        hidden = [0] * 4 if name == "zipf" else [60, 40, 20, 0]
+        X = sp.vstack([planted(5000, [seed, q], n)[0] for q, n in enumerate(hidden)])
+        test, phi = planted(400, [seed, 9])
+        return Corpus.from_matrix(X.tocsr()), Corpus.from_matrix(test), phi
+    corpus, rng = load_corpus(name), np.random.default_rng(seed)
+    train, test = corpus.split_docs(corpus.n_docs // 10, rng)
+    return train[rng.permutation(train.n_docs)], test, None
+
+
+def judge(state, test, phi):
+    "Score, topics, and how many planted ones are found."
+    lam = state[0]
+    found = None
+    if phi is not None:
+        unit = lam / np.linalg.norm(lam, axis=0)
+        cosine = phi @ unit / np.linalg.norm(phi, axis=1, keepdims=True)
+        found = int((cosine.max(axis=1) > 0.9).sum())
+    score = document_completion(Known(*state), test, random_state=0)
+    return {"score": round(score, 4), "topics": lam.shape[1], "found": found}
+
+
+def stream(train, e_step, seed):
+    "State after one pass, CPU seconds."
+    model, began = OnlineHDP(e_step=e_step, random_state=seed), time.process_time()
+    for lo in range(0, train.n_docs, 4000):
+        model.partial_fit(train[lo : lo + 4000])
+    fields = ("lam", "beta", "alpha", "gamma", "eta")
+    return [model.state_[name] for name in fields], time.process_time() - began
+
+
+def sampler(train, marks, seed, judged, **params):
+    "What the direct sampler has at some CPU times."
+    clock, spent, rows, marks = [time.process_time()], [0.0], [], list(marks)
+
+    def look(sweep, state):
+        spent[0] += time.process_time() - clock[0]
+        if marks and spent[0] >= marks[0]:
+            n = int(state.K)
+            beta = np.append(state.beta[:n], 1 - state.beta[:n].sum())
+            lam = state.n_vk[:, :n] + float(state.eta)
+            known = lam, beta, state.alpha, state.gamma, state.eta
+            row = {"s": round(spent[0], 1), "sweeps": sweep + 1}
+            while marks and spent[0] >= marks[0]:
+                marks.pop(0)
+                rows.append(row | judged(known))
+        if not marks:
+            raise KeyboardInterrupt
+        clock[0] = time.process_time()
+
+    common = {"eta_prior": (1, 1), "n_iter": 20_000, "n_chains": 1, "n_jobs": 1}
+    HDP("direct", init=100, random_state=seed, **common, **params).fit(train, callback=look)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--sets", nargs="+", default=["zipf", "drift", "sotu", "kjv"])
+    parser.add_argument("--seeds", type=int, default=2)
+    options = parser.parse_args()
+    small = load("kjv", 0)[0][:200]
+    for e_step in ("variational", "gibbs"):
+        model = OnlineHDP(e_step=e_step, batch_size=100).partial_fit(small[:100])
+        model.partial_fit(small[100:])
+    for moves in ("auto", 0):
+        HDP("direct", eta_prior=(1, 1), n_iter=120, n_chains=1, moves=moves).fit(small[:50])
+    rows = []
+    for name in options.sets:
+        for seed in range(options.seeds):
+            train, test, phi = load(name, seed)
+            judged = lambda state, test=test, phi=phi: judge(state, test, phi)
+            case = {"set": name, "seed": seed}
+            for e_step in ("variational", "gibbs"):
+                state, seconds = stream(train, e_step, seed)
+                found = {"model": e_step, "s": round(seconds, 1), "times": 1}
+                rows.append(case | found | judged(state))
+            marks = [seconds, 2 * seconds, 4 * seconds]
+            for row, times in zip(sampler(train, marks, seed, judged, moves=0), (1, 2, 4)):
+                rows.append(case | {"model": "direct", "times": times} | row)
+            for row in sampler(train, marks[:1], seed, judged):
+                rows.append(case | {"model": "direct, moves", "times": 1} | row)
+            names = ["set", "seed", "model", "times", "s", "score", "topics", "found"]
+            table(names, [[str(row[n]) for n in names] for row in rows[-6:]])
+            save("stream_gibbs", {"machine": machine(), "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
