@@ -169,11 +169,11 @@ def study_eta(quick, rows):
     """
     sets = {name: hdp_nb.load_corpus(name) for name in ("sotu", "kjv", "jargon", "alice-words")}
     sets["bars"] = hdp_nb.make_bars(400, 50, grid=5, random_state=0)[0]
-    sets["drawn"] = hdp_nb.make_hdp(400, 60, random_state=0)[0]
     for name, kind in KINDS.items():
         texts = some(kind(), 400)
         if len(texts) >= 40:
             sets[name] = hdp_nb.count_texts(texts)
+    sets["drawn"] = hdp_nb.make_hdp(400, 60, random_state=0)[0]
     ways = {f"eta .{str(eta)[2:]}": {"eta": eta} for eta in (0.5, 0.1, 0.05, 0.02, 0.01)}
     ways["learned"] = {"eta_prior": (1, 1)}
     for name, corpus in sets.items():
@@ -200,6 +200,7 @@ if __name__ == "__main__":
         if not given.quick:
             RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     if given.study in (None, "eta"):
-        for found["eta"] in study_eta(given.quick, {} if given.quick else found.get("eta", {})):
+        for rows in study_eta(given.quick, {} if given.quick else found.get("eta", {})):
+            found["eta"] = rows
             if not given.quick:
                 RESULTS.write_text(json.dumps(found, indent=1) + "\n")

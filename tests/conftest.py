@@ -45,7 +45,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--modules",
         action="store_true",
-        help="leave out what tests the repository with its developers' tools: form, notebooks, site",
+        help="leave out what needs a developer's tools: form, notebooks, tools, site",
     )
 
 

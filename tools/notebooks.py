@@ -110,10 +110,11 @@ def clean(root=ROOT):
 def readme(root=ROOT):
     """index.ipynb as Markdown, and its pictures: {path: bytes}.
 
-    (nbdev-readme would need Quarto.)  Links are whole addresses, since package indexes show it, too.
+    (nbdev-readme would need Quarto.)  Links are whole addresses: package indexes show it, too.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     repository = project["urls"]["Repository"]
+    blob = f"]({repository}/blob/main/"
     parts, files = (
         ["<!-- Made from nbs/index.ipynb by `python tools/run.py export`: edit that. -->"],
         {},
@@ -123,7 +124,7 @@ def readme(root=ROOT):
             parts.append(
                 re.sub(
                     r"\]\((?!\w+:|#)([^)\s]+)",
-                    lambda link: f"]({repository}/blob/main/" + posixpath.normpath("nbs/" + link[1]),
+                    lambda link: blob + posixpath.normpath("nbs/" + link[1]),
                     cell.source,
                 )
             )
