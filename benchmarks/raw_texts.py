@@ -1,7 +1,7 @@
 """Raw texts with no option set, and the prior of eta: what comes out on corpora of any machine.
 
     python benchmarks/raw_texts.py texts    six kinds of texts, in Python and by the command line
-    python benchmarks/raw_texts.py eta      eta held at .5, at .1, or learned; bundled, drawn sets
+    python benchmarks/raw_texts.py eta      eta held or learned, on these, bundled and drawn sets
     python benchmarks/raw_texts.py --quick  a minute instead of an hour; results are not kept
 
 The six kinds are texts that every machine with this package has, on Debian more of them than
