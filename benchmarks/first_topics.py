@@ -110,4 +110,7 @@ if __name__ == "__main__":
         save("first_topics", found)
     columns = ["install", "first", "second", "topics"]
     rows = found["seconds"].items()
-    table(["", *columns], [[name, *(f"{row[c]:.1f}" for c in columns)] for name, row in rows])
+    table(
+        ["", *columns],
+        [[name, *(f"{row[c]:.1f}" for c in columns[:3]), row["topics"]] for name, row in rows],
+    )
