@@ -1,7 +1,7 @@
 """Raw texts with no option set, and the prior of eta: what comes out on corpora of any machine.
 
     python benchmarks/raw_texts.py texts    six kinds of texts, in Python and by the command line
-    python benchmarks/raw_texts.py eta      eta held at .5, at .1, or learned; bundled, drawn sets
+    python benchmarks/raw_texts.py eta      eta held or learned, on these, bundled and drawn sets
     python benchmarks/raw_texts.py --quick  a minute instead of an hour; results are not kept
 
 The six kinds are texts that every machine with this package has, on Debian more of them than
@@ -121,6 +121,7 @@ def fitted(train, test, **options):
     begin = time.process_time()
     model = hdp_nb.HDP(random_state=0, **options).fit(train)
     return model, {
+        "eta": model.eta_,
         "topics": model.n_topics_,
         "above 2%": int((model.topic_shares_ > 0.02).sum()),
         "held out": hdp_nb.document_completion(model, test, random_state=0),
@@ -161,22 +162,30 @@ def study_texts(quick):
     return rows
 
 
-def study_eta(quick):
-    "eta held or learned, on 300 documents to learn from and 100 to predict."
+def study_eta(quick, rows):
+    """eta held or learned, on 300 documents to learn from and 100 to predict.
+
+    Goes on where it was stopped: what is in `rows` is not done again.
+    """
     sets = {name: hdp_nb.load_corpus(name) for name in ("sotu", "kjv", "jargon", "alice-words")}
     sets["bars"] = hdp_nb.make_bars(400, 50, grid=5, random_state=0)[0]
+    for name, kind in KINDS.items():
+        texts = some(kind(), 400)
+        if len(texts) >= 40:
+            sets[name] = hdp_nb.count_texts(texts)
     sets["drawn"] = hdp_nb.make_hdp(400, 60, random_state=0)[0]
-    ways = {"eta .5": {}, "eta .1": {"eta": 0.1}, "learned": {"eta_prior": (1, 1)}}
-    rows = {}
+    ways = {f"eta .{str(eta)[2:]}": {"eta": eta} for eta in (0.5, 0.1, 0.05, 0.02, 0.01)}
+    ways["learned"] = {"eta_prior": (1, 1)}
     for name, corpus in sets.items():
         n = min(corpus.n_docs, 80 if quick else 400)
         part = corpus[np.random.default_rng(0).permutation(corpus.n_docs)[:n]]
         train, test = part.split_docs(0.25, 0)
         options = {"n_iter": 10 if quick else 150}
-        rows[name] = {way: fitted(train, test, **options, **more)[1] for way, more in ways.items()}
-        for way, row in rows[name].items():
-            print(name, way, row, flush=True)
-    return rows
+        for way, more in ways.items():
+            if way not in rows.setdefault(name, {}):
+                rows[name][way] = fitted(train, test, **options, **more)[1]
+                print(name, way, rows[name][way], flush=True)
+                yield rows
 
 
 if __name__ == "__main__":
@@ -186,8 +195,12 @@ if __name__ == "__main__":
     given = parser.parse_args()
     logging.getLogger("hdp_nb").setLevel("ERROR")
     found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name, study in {"texts": study_texts, "eta": study_eta}.items():
-        if given.study in (None, name):
-            found[name] = study(given.quick)
+    if given.study in (None, "texts"):
+        found["texts"] = study_texts(given.quick)
+        if not given.quick:
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    if given.study in (None, "eta"):
+        for rows in study_eta(given.quick, {} if given.quick else found.get("eta", {})):
+            found["eta"] = rows
             if not given.quick:
                 RESULTS.write_text(json.dumps(found, indent=1) + "\n")

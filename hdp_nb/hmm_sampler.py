@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.sparse import issparse
 
 from .chain import with_attributes
 from .checks import check_concentrations, check_int, check_positive, check_rows, ragged_index
@@ -115,6 +116,12 @@ def check_sequences(
     check_rows(
         X, "an array of numbers", "; put sequences one after the other, and give their lengths"
     )
+    for kind_of_data, is_it in (("Complex", np.iscomplexobj(X)), ("Sparse", issparse(X))):
+        if is_it:
+            raise ValueError(
+                f"X must be a dense array of real numbers, got {type(X).__name__}."
+                f" {kind_of_data} data not supported"
+            )
     try:
         X = np.asarray(X, dtype=float)
     except (TypeError, ValueError):

@@ -233,7 +233,12 @@ class DPMixture(ClusterMixin, SampledModel):
         """
         find_likelihood(self.likelihood)
         self.data_ = self._rows(X, reset=True)
-        sampler = self._sampler()
+        try:
+            sampler = self._sampler()
+        except ValueError as error:
+            if not str(error).startswith(("X must not be negative", "X must be whole numbers")):
+                raise
+            raise ValueError(f'{error}; likelihood="normal" takes such numbers') from error
         self.data_ = sampler.data
         first = self._rounds()[0] // 2 if self.burn_in is None else self.burn_in
         kind = partial(MixtureMoves, tune=min(50, (first + 1) // 2))

@@ -9,11 +9,12 @@ __all__ = ['HDPHMM']
 import re
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .checks import as_rng, check_int, check_positive
 from .consensus import Components, group_table
 from .convergence import begin_apart
+from .corpus import Corpus
 from .emissions import emitted_likelihood, hmm_emission
 from .hmm_groups import GroupedHMMSampler, in_group
 from hdp_nb.hmm_predict import (
@@ -124,6 +125,8 @@ class HDPHMM(SampledModel):
         the likelihood returns.
     labels_ : int array, shape (N,)
         State of every step of the fit, 0 the one with the most steps.
+    n_features_in_ : int
+        Columns of X; 1 where steps are symbols or single numbers.
     alpha_, gamma_, kappa_, gamma_group_ : float
         Of the same sample; gamma_group_ is None without groups.
     trace_, traces_ : dict
@@ -240,6 +243,7 @@ class HDPHMM(SampledModel):
         """
         emission = hmm_emission(self.emission)
         prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
+        self._columns(X, reset=True)
         check_positive(gamma_group=self.gamma_group)
         opposite, self.groups_ = isinstance(self.init, str), None
         if opposite and self.init != "opposite":
@@ -274,6 +278,23 @@ class HDPHMM(SampledModel):
         self._show(emission, prior, self.samples_[self.best_], z)
         self._warn()
         return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # a missing step
+        return tags
+
+    def _columns(self, X, reset=False):
+        "Keep the number and the names of the columns in the fit, and hold later ones against them."
+        if not isinstance(X, Corpus) and np.ndim(X) == 2:
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:  # a symbol or a number per step
+            validate_data(self, np.empty((1, 1)), reset=True, skip_check_array=True)
+        elif np.ndim(X) == 1 and getattr(self, "n_features_in_", 1) > 1:
+            raise ValueError(
+                f"X must have the {self.n_features_in_} columns of the fit, got shape"
+                f" {np.shape(X)}; Reshape your data: one row per step"
+            )
 
     def _hyper(self):
         "What `check_sequences` needs to make the prior of the emissions."
@@ -384,6 +405,8 @@ class HDPHMM(SampledModel):
         """
         check_is_fitted(self)
         emission, prior = self._fitted_emission()
+        if hasattr(X, "shape"):
+            self._columns(X)
         sequences = check_sequences(X, lengths, self.emission, prior)[1]
         n = len(sequences.offsets) - 1
         if (groups is None) != (self.groups_ is None):

@@ -1,5 +1,5 @@
-"""What all tests share: the option --slow, draws of hypothesis that repeat, where tools/ is, and
-a browser.
+"""What all tests share: the options --slow and --modules, draws of hypothesis that repeat, where
+tools/ is, and a browser.
 """
 
 import os
@@ -42,6 +42,17 @@ def pytest_configure(config):
 
 def pytest_addoption(parser):
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption(
+        "--modules",
+        action="store_true",
+        help="leave out what needs a developer's tools: form, notebooks, tools, site",
+    )
+
+
+def pytest_ignore_collect(collection_path, config):
+    of_repository = ("test_form.py", "test_notebooks.py", "test_site.py", "test_tools.py")
+    if config.getoption("--modules") and collection_path.name in of_repository:
+        return True
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -50,7 +61,7 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
-    for item in items:
+    for item in items if config.pluginmanager.hasplugin("xdist") else ():
         # Tests of one file share what they compile, or their browser, so they share a worker.
         # Notebooks share nothing.
         if item.path.stem != "test_notebooks":

@@ -113,8 +113,8 @@ def test_found_from_anywhere(tmp_path, layout):
     "The wheel puts the files at hdp_nb/data; in a clone, data/ stands beside hdp_nb/."
     package, data = Path(hdp_nb.__file__).parent, _bundled_path("sotu").parent
     (tmp_path / "hdp_nb").mkdir()
-    for name in "__init__.py", "checks.py", "files.py", "corpus.py", "readers.py":
-        shutil.copy(package / name, tmp_path / "hdp_nb")
+    for path in package.glob("*.py"):
+        shutil.copy(path, tmp_path / "hdp_nb")
     there = tmp_path / ("hdp_nb/data" if layout == "installed" else "data")
     shutil.copytree(
         data, there, ignore=lambda folder, names: [n for n in names if not n.startswith("alice")]

@@ -8,11 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 
+import jinja2
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 import hdp_nb
@@ -32,6 +35,26 @@ def pyproject():
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
+def pinned(name):
+    "The versions that a file of tools/ pins."
+    found = {}
+    for line in (ROOT / "tools" / name).read_text(encoding="utf-8").splitlines():
+        if line and line[0] not in "#-":
+            assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
+            package, version = line.lower().replace("_", "-").split("==")
+            assert package not in found, f"{package} is pinned twice"
+            found[package] = version
+    return found
+
+
+def requirements(project, *extras):
+    "What the package requires, with what some extras add."
+    wanted = project["dependencies"] + [
+        line for extra in extras for line in project["optional-dependencies"][extra]
+    ]
+    return {Requirement(line).name.lower(): Requirement(line).specifier for line in wanted}
+
+
 def run(*command, **kwargs):
     done = subprocess.run(command, capture_output=True, text=True, **kwargs)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -39,29 +62,95 @@ def run(*command, **kwargs):
 
 
 def test_settings_and_pyproject_agree(settings, pyproject):
-    nbdev = pyproject["tool"]["nbdev"]
-    assert pyproject["project"]["name"] == settings["lib_name"] == "hdp_nb"
-    assert (nbdev["lib_path"], nbdev["nbs_path"]) == (settings["lib_path"], settings["nbs_path"])
-    assert settings["version"] == hdp_nb.__version__
-    # setup.py fills in from settings.ini what pyproject.toml declares dynamic: nothing is said
-    # twice.
-    assert set(pyproject["project"]) == {"name", "dynamic"}
+    project, nbdev = pyproject["project"], pyproject["tool"]["nbdev"]
+    assert dict(settings) == {
+        "lib_name": project["name"],
+        "description": project["description"],
+        "min_python": project["requires-python"].removeprefix(">="),
+        "license": project["license"],
+        "author": project["authors"][0]["name"],
+        "user": project["urls"]["Repository"].split("/")[-2],
+        "repo": project["urls"]["Repository"].split("/")[-1],
+        "git_url": project["urls"]["Repository"],
+        "doc_url": project["urls"]["Docs"],
+        **{name: nbdev[name] for name in ("lib_path", "nbs_path", "doc_path")},
+    }
+    # Nothing is said twice: setup.py and settings.ini add nothing, the version is the package's.
+    assert project["dynamic"] == ["version"] and "version" not in settings
+    script = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert [line for line in script.splitlines() if line][1:] == [
+        "from setuptools import setup",
+        "setup()",
+    ]
 
 
-def test_pins_are_exact_and_within_the_ranges(settings):
-    pins = {}
-    for line in (ROOT / "tools" / "requirements-dev.txt").read_text().splitlines() + (
-        ROOT / "tools" / "requirements.txt"
-    ).read_text().splitlines():
-        if line and line[0] not in "#-":
-            assert re.fullmatch(r"[\w.-]+==[\w.]+", line), line
-            name, version = line.lower().replace("_", "-").split("==")
-            assert name not in pins, f"{name} is pinned twice"
-            pins[name] = version
-    for requirement in map(
-        Requirement, (settings["requirements"] + " " + settings["dev_requirements"]).split()
-    ):
-        assert pins[requirement.name.lower()] in requirement.specifier, str(requirement)
+def test_pins_are_exact_and_within_the_ranges(pyproject):
+    user, developer = pinned("requirements.txt"), pinned("requirements-dev.txt")
+    assert not user.keys() & developer.keys()
+    pins = user | developer
+    for name, specifier in requirements(pyproject["project"], "dev").items():
+        assert pins[name] in specifier, name
+
+
+def test_oldest_are_the_lower_bounds(pyproject):
+    project, oldest = pyproject["project"], pinned("requirements-oldest.txt")
+    extras = project["optional-dependencies"].keys() - {"dev"}
+    bounds = requirements(project, *extras)
+    assert {name: f">={version}" for name, version in oldest.items()} == {
+        name: str(specifier) for name, specifier in bounds.items()
+    }
+
+
+def test_conda_recipe_asks_for_what_pip_asks_for(pyproject):
+    "Rendered as conda-build does it, by its two functions that read files."
+    project = pyproject["project"]
+    template = jinja2.Template((ROOT / "conda" / "meta.yaml").read_text(encoding="utf-8"))
+    recipe = yaml.safe_load(
+        template.render(
+            load_file_data=lambda name: tomllib.loads((ROOT / name).read_text(encoding="utf-8")),
+            load_file_regex=lambda name, pattern: re.search(
+                pattern, (ROOT / name).read_text(encoding="utf-8")
+            ),
+            PYTHON="python",
+        )
+    )
+    assert recipe["package"] == {"name": "hdp_nb", "version": hdp_nb.__version__}
+    asked = {Requirement(line).name: Requirement(line) for line in recipe["requirements"]["run"]}
+    assert str(asked.pop("python").specifier) == project["requires-python"]
+    asked["matplotlib"] = asked.pop("matplotlib-base")
+    assert {name: asked[name].specifier for name in asked} == requirements(project)
+    assert recipe["build"]["entry_points"] == ["hdp_nb = hdp_nb.cli:main"]
+
+
+def test_citation_and_readme_say_what_the_metadata_say(pyproject):
+    project = pyproject["project"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["license"] == project["license"]
+    assert citation["repository-code"] == project["urls"]["Repository"]
+    assert citation["authors"][0]["name"] == project["authors"][0]["name"]
+    # On an index nothing stands beside the README: it leads to whole addresses only.
+    links = re.findall(r"\]\(([^)\s]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    home = project["urls"]["Repository"]
+    assert len(links) > 30 and not [link for link in links if not link.startswith("https://")]
+    for link in links:
+        if link.startswith(home):
+            kind, branch, path = link.removeprefix(home + "/").partition("#")[0].split("/", 2)
+            assert kind in ("blob", "raw") and branch == "main" and (ROOT / path).exists(), link
+
+
+@pytest.mark.parametrize("path", [*(ROOT / ".github" / "workflows").glob("*.yml")], ids=str)
+def test_workflows_run_pinned_actions_with_few_rights(path):
+    "Actions by commit, with the release that it is; no credentials left behind; jobs that end."
+    text = path.read_text(encoding="utf-8")
+    used = re.findall(r"uses: (.*)", text)
+    assert used and all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", one) for one in used)
+    flow = yaml.safe_load(text)
+    assert flow["permissions"] == {"contents": "read"}
+    for job in flow["jobs"].values():
+        assert "timeout-minutes" in job
+        for step in job["steps"]:
+            if "checkout@" in step.get("uses", ""):
+                assert step["with"]["persist-credentials"] is False
 
 
 def test_importing_needs_no_tool_and_no_pictures():
@@ -290,11 +379,13 @@ def installed(tmp_path_factory):
     repository.
     """
     where = tmp_path_factory.mktemp("wheel")
-    listed = run(
-        "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", cwd=ROOT
-    ).split("\0")
+    if (ROOT / ".git").exists():
+        git = "git ls-files -z --cached --others --exclude-standard".split()
+        listed = run(*git, cwd=ROOT).split("\0")
+    else:  # unpacked from a source archive
+        listed = (ROOT / "hdp_nb.egg-info" / "SOURCES.txt").read_text().splitlines()
     for name in filter(None, listed):
-        if (ROOT / name).is_file() and not name.startswith(("nbs/", "tests/")):
+        if (ROOT / name).is_file() and not name.startswith("hdp_nb.egg-info"):
             (where / "source" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, where / "source" / name)
     run(
@@ -321,7 +412,17 @@ def installed(tmp_path_factory):
     return where
 
 
-def test_wheel_works_outside_the_repository(installed, settings):
+def test_source_archive_has_the_repository(installed):
+    "So that its tests run from it, and the notebooks are there that the modules are made from."
+    [archive] = (installed / "dist").glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        inside = {name.partition("/")[2] for name in opened.getnames()}
+    source = installed / "source"
+    files = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert {name for name in files if ".egg-info" not in name and name[:6] != "build/"} <= inside
+
+
+def test_wheel_works_outside_the_repository(installed):
     code = (
         "import hdp_nb; from hdp_nb.readers import load_corpus; "
         "print(hdp_nb.__file__, hdp_nb.__version__, *[load_corpus(name).n_docs > 0 for name in "
@@ -329,7 +430,7 @@ def test_wheel_works_outside_the_repository(installed, settings):
     )
     env = {**os.environ, "PYTHONPATH": str(installed / "site")}
     file, version, *loaded = run(sys.executable, "-c", code, cwd=installed, env=env).split()
-    assert Path(file).is_relative_to(installed / "site") and version == settings["version"]
+    assert Path(file).is_relative_to(installed / "site") and version == hdp_nb.__version__
     assert loaded == ["True"] * 4
     assert (installed / "site" / "hdp_nb" / "py.typed").is_file()
 

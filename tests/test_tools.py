@@ -42,10 +42,13 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     nbformat.write(new_notebook(cells=cells), tmp_path / "nbs" / "index.ipynb")
     files = readme(tmp_path)
     assert files.pop("nbs/images/index-1.png") == b"a picture"
+    home = "https://github.com/hdp-nb/hdp_nb"
     assert (
         files.pop("README.md").decode().split("\n\n", 1)[1]
-        == "# Title\n\n[a](nbs/15_franchise.ipynb#x) [b](LICENSE) [c](https://a.b) [d](#e)\n\n"
-        "```python\nprint('there')\n```\n\n```\nthere\n```\n\n![Bars](nbs/images/index-1.png)\n"
+        == f"# Title\n\n[a]({home}/blob/main/nbs/15_franchise.ipynb#x)"
+        f" [b]({home}/blob/main/LICENSE) [c](https://a.b) [d](#e)\n\n"
+        "```python\nprint('there')\n```\n\n```\nthere\n```\n\n"
+        f"![Bars]({home}/raw/main/nbs/images/index-1.png)\n"
     )
     assert not files
 

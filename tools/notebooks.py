@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import nbformat
@@ -109,8 +110,11 @@ def clean(root=ROOT):
 def readme(root=ROOT):
     """index.ipynb as Markdown, and its pictures: {path: bytes}.
 
-    (nbdev-readme would need Quarto.)
+    (nbdev-readme would need Quarto.)  Links are whole addresses: package indexes show it, too.
     """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    repository = project["urls"]["Repository"]
+    blob = f"]({repository}/blob/main/"
     parts, files = (
         ["<!-- Made from nbs/index.ipynb by `python tools/run.py export`: edit that. -->"],
         {},
@@ -120,7 +124,7 @@ def readme(root=ROOT):
             parts.append(
                 re.sub(
                     r"\]\((?!\w+:|#)([^)\s]+)",
-                    lambda link: "](" + posixpath.normpath("nbs/" + link[1]),
+                    lambda link: blob + posixpath.normpath("nbs/" + link[1]),
                     cell.source,
                 )
             )
@@ -133,7 +137,7 @@ def readme(root=ROOT):
             if "image/png" in data:
                 name = f"nbs/images/index-{len(files) + 1}.png"
                 files[name] = base64.b64decode(data["image/png"])
-                parts.append(f"![{found[0].get('fig-alt', '')}]({name})")
+                parts.append(f"![{found[0].get('fig-alt', '')}]({repository}/raw/main/{name})")
             else:
                 parts.append(f"```\n{data['text/plain'].rstrip()}\n```")
     return {"README.md": ("\n\n".join(parts) + "\n").encode(), **files}

@@ -86,7 +86,7 @@ def set_up(dev):
             )
         )
     pins = [TOOLS / "requirements.txt"] + [TOOLS / "requirements-dev.txt"] * dev
-    read = pins + [ROOT / name for name in ("settings.ini", "setup.py", "pyproject.toml")]
+    read = pins + [ROOT / name for name in ("pyproject.toml", "setup.py")]
     state = hashlib.sha256(
         b"\0".join([path.read_bytes() for path in read] + [bytes(ROOT)])
     ).hexdigest()

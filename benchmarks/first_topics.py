@@ -1,0 +1,116 @@
+"""From `pip install` in a clean environment to topics of 1,500 short texts, in CPU seconds.
+
+    python benchmarks/first_topics.py            all four, a few minutes
+    python benchmarks/first_topics.py hdp_nb     one of them again; the rest of the file stays
+
+hdp_nb, scikit-learn, gensim and tomotopy each get an environment of their own, with nothing in it
+but what pip installs, and an empty home, so that no cache is warm. Measured are the installation,
+the first process and the second: both begin with Python, read the texts, count words, fit with the
+defaults (tomotopy: as many sweeps as hdp_nb makes; LDA: 20 topics) and print ten words of every
+topic. CPU seconds are those of the process and its children. The texts are the first sentences of
+docstrings (see raw_texts.py).
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from common import HERE, machine, save, saved, table
+from raw_texts import sentences, some
+
+READ = "import json; texts = json.load(open('texts.json'))\n"
+COUNT = """
+from sklearn.feature_extraction.text import CountVectorizer
+count = CountVectorizer(stop_words="english", min_df=3)
+X = count.fit_transform(texts); words = count.get_feature_names_out()
+"""
+SCRIPTS = {
+    "hdp_nb": """
+import logging, warnings
+logging.disable(); warnings.simplefilter("ignore")
+from hdp_nb import HDP
+for row in HDP(random_state=0).fit(texts).top_words(): print(*row)
+""",
+    "scikit-learn": COUNT
+    + """
+from sklearn.decomposition import LatentDirichletAllocation
+lda = LatentDirichletAllocation(20, random_state=0).fit(X)
+for row in lda.components_: print(*words[row.argsort()[:-11:-1]])
+""",
+    "gensim": """
+from gensim.corpora import Dictionary
+from gensim.models import HdpModel
+from gensim.parsing.preprocessing import STOPWORDS
+from gensim.utils import simple_preprocess
+docs = [[w for w in simple_preprocess(text) if w not in STOPWORDS] for text in texts]
+known = Dictionary(docs); known.filter_extremes(no_below=3)
+model = HdpModel([known.doc2bow(doc) for doc in docs], known, random_state=0)
+for _, row in model.show_topics(20, 10, formatted=False): print(*[w for w, _ in row])
+""",
+    "tomotopy": COUNT
+    + """
+import tomotopy
+model, cut = tomotopy.HDPModel(seed=0), count.build_analyzer()
+for text in texts:
+    if doc := [w for w in cut(text) if w in count.vocabulary_]: model.add_doc(doc)
+model.train(300, workers=1)
+for k in range(model.k):
+    if model.is_live_topic(k): print(*[w for w, _ in model.get_topic_words(k, 10)])
+""",
+}
+NEEDS = {
+    "hdp_nb": [str(HERE.parent)],
+    "scikit-learn": ["scikit-learn"],
+    "gensim": ["gensim"],
+    "tomotopy": ["tomotopy", "scikit-learn"],
+}
+
+
+def cpu(*command, **options):
+    "CPU seconds of a command and of what it starts and waits for, and what it says."
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options)
+    said = process.stdout.read()
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        sys.exit(f"{command[:4]} failed")
+    return used.ru_utime + used.ru_stime, said
+
+
+def measure(name, texts):
+    "CPU seconds of the installation and of two processes, in an environment made for it."
+    with tempfile.TemporaryDirectory() as folder:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HDP_NB", "XDG", "PYTHON"))}
+        env |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+        Path(folder, "texts.json").write_text(json.dumps(texts))
+        python = os.path.join(folder, "env", "bin", "python")
+        options = {"cwd": folder, "env": env}
+        cpu(sys.executable, "-m", "venv", "env", **options)
+        pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+        found = {"install": cpu(*pip, *NEEDS[name], **options)[0]}
+        env |= {"HOME": folder}
+        for process in ("first", "second"):
+            found[process], said = cpu(python, "-c", READ + SCRIPTS[name], **options)
+        found["topics"] = len(said.splitlines())
+        return found
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("only", nargs="*", choices=[[], *SCRIPTS])
+    texts = some(sentences(), 1500)
+    found = saved("first_topics") | {"machine": machine(), "texts": len(texts)}
+    found["words"] = sum(len(text.split()) for text in texts)
+    found.setdefault("seconds", {})
+    for name in parser.parse_args().only or SCRIPTS:
+        found["seconds"][name] = measure(name, texts)
+        save("first_topics", found)
+    columns = ["install", "first", "second", "topics"]
+    rows = found["seconds"].items()
+    table(
+        ["", *columns],
+        [[name, *(f"{row[c]:.1f}" for c in columns[:3]), row["topics"]] for name, row in rows],
+    )
