@@ -593,7 +593,7 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
     n : int
         Cells of the document.
     """
-    power, logs, since = np.empty(f.size), np.zeros(f.size), 0.0
+    power, logs, begin, since = np.empty(f.size), np.zeros(f.size), f.copy(), 0.0
     for e in range(n):
         a, m = slope[e], int(count[e])
         if a == 0.0 or m == 0:
@@ -629,9 +629,16 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
             top = 0.0
             for g in range(f.size):
                 top = max(top, f[g])
+            if not 0.0 < top < np.inf:
+                break
             for g in range(f.size):
                 f[g] /= top
             since = 0.0
+    if not 0.0 < f.max() < np.inf:  # words that a topic all but rules out: no product holds them
+        f[:], logs[:] = begin, 0.0
+        for e in range(n):
+            for g in range(f.size):
+                logs[g] += count[e] * math.log(max(1.0 + x[g] * slope[e], 1e-12))
     if logs.any():
         logs += np.log(np.maximum(f, 1e-300))
         f[:] = np.exp(logs - logs.max())

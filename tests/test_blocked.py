@@ -15,7 +15,6 @@ from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.parallel import ParallelSampler
-from hdp_nb.special import weigh_nodes
 from hdp_nb.topic_models import HDP
 from hdp_nb.tree_models import TreeHDP
 
@@ -179,16 +178,6 @@ def test_binomial_of_no_and_of_all():
     rng = np.random.default_rng(0)
     assert [draw_binomial(rng, 10**6, p) for p in (0.0, 1.0)] == [0, 10**6]
     assert draw_binomial(rng, 0, 0.3) == 0
-
-
-def test_weights_of_shares_with_large_counts():
-    "Powers that are too small for numbers, whose product is not: in logarithms."
-    x, slope = np.linspace(-0.4, 0.5, 17), np.array([1.9, -1.9, 0.3])
-    count = np.array([40_000.0, 39_000.0, 3.0])
-    f = np.full(17, 0.7)
-    weigh_nodes(f, x, slope, count, 3)
-    log_f = (count[:, None] * np.log(np.maximum(1 + slope[:, None] * x, 1e-12))).sum(axis=0)
-    assert np.allclose(f / f.max(), np.exp(log_f - log_f.max()), rtol=1e-6)
 
 
 # ---------------------------------------------------------------- coarse counts

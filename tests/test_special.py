@@ -25,6 +25,7 @@ from hdp_nb.special import (
     sample_log_dirichlet,
     sample_sticks,
     trigamma,
+    weigh_nodes,
 )
 
 TEH_TABLE_1 = [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0], [0, 1, 1, 0, 0], [0, 2, 3, 1, 0], [0, 6, 11, 6, 1]]
@@ -364,3 +365,22 @@ def test_same_numbers_compiled_or_not():
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
     )
     assert plain.stdout.split() == [float(v).hex() for v in all_numbers()]
+
+
+@pytest.mark.parametrize(
+    "slope, count",
+    [
+        ((1.9, -1.9, 0.3), (40_000, 39_000, 3)),  # powers too small for a number, not their product
+        ((-2.0, 2.0), (60, 50)),
+        ((1e290, 1.0), (3, 2)),  # a word that nothing explains but the topic that is weighed
+        ((-2.0, -1.99, -2.0), (4, 4, 64)),
+    ],
+)
+def test_weights_of_nodes_that_no_product_holds(slope, count):
+    x, slope, count = np.linspace(-0.5, 0.5, 17), np.array(slope), np.array(count, float)
+    f = np.where(np.arange(17) == 16, 1.0, 1e-200)  # where the likelihood is smallest, or largest
+    begin = np.log(f)
+    weigh_nodes(f, x, slope, count, len(count))
+    log_f = begin + (count[:, None] * np.log(np.maximum(1 + slope[:, None] * x, 1e-12))).sum(axis=0)
+    assert np.isfinite(f).all()
+    assert np.allclose(f / f.max(), np.exp(log_f - log_f.max()), rtol=1e-6)
