@@ -385,7 +385,7 @@ def _keep_kernels(folder):
         @wraps(njit)
         def decorate(*args, **options):
             made = njit(*args, **options)
-            return keep(made) if hasattr(made, "py_func") else lambda function: keep(made(function))
+            return keep(made) if args else lambda function: keep(made(function))
 
         return decorate
 

@@ -286,14 +286,15 @@ class HDPHMM(SampledModel):
 
     def _columns(self, X, reset=False):
         "Keep the number and the names of the columns in the fit, and hold later ones against them."
-        if not isinstance(X, Corpus) and np.ndim(X) == 2:
+        shape = () if isinstance(X, Corpus) else np.shape(X)
+        if len(shape) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:  # a symbol or a number per step
             validate_data(self, np.empty((1, 1)), reset=True, skip_check_array=True)
-        elif np.ndim(X) == 1 and getattr(self, "n_features_in_", 1) > 1:
+        elif len(shape) == 1 and getattr(self, "n_features_in_", 1) > 1:
             raise ValueError(
                 f"X must have the {self.n_features_in_} columns of the fit, got shape"
-                f" {np.shape(X)}; Reshape your data: one row per step"
+                f" {shape}; Reshape your data: one row per step"
             )
 
     def _hyper(self):

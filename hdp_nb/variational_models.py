@@ -438,14 +438,14 @@ class OnlineHDP(VariationalTopics):
         "Learn in passes from all documents; fills the trace."
         panel, n_docs = take(docs, plan.judges), len(docs.lengths)
         n_passes = None if isinstance(self.n_passes, str) else self.n_passes
-        options, steps = self._options(), self._options()
-        if isinstance(state, SampledState):  # births and deaths are no moves of the stream
+        options = steps = self._options()
+        if sampled := isinstance(state, SampledState):  # its births are no moves of the stream
             n_passes, steps = n_passes or 1, options._replace(split_merge=False)
 
         def learn(
             state: OnlineState, rows: np.ndarray, now: OnlineOptions, judged: bool
         ) -> OnlineState:
-            judges, now = panel if judged else None, options if steps is not options else now
+            judges, now = panel if judged else None, options if sampled else now
             state = self._learn(rng, state, trace, take(docs, rows), n_docs, now, judges)
             if callback is not None and trace.n:
                 callback(trace.n - 1, state)
