@@ -108,6 +108,7 @@ _MODULES = (
     "split_merge",
     "state_moves",
     "state_pairs",
+    "stream_gibbs",
     "streams",
     "style",
     "synthetic",
@@ -121,6 +122,7 @@ _MODULES = (
     "trends",
     "variational",
     "variational_models",
+    "variational_topics",
     "vector_kernels",
     "widgets",
 )
