@@ -583,13 +583,14 @@ def _per_chain(name: str, value: Any, n_chains: int) -> list:
     return values
 
 
-def _run_or_stop_all(task: _Task, stop: threading.Event) -> Chain:
+def _run_or_stop_all(task: _Task, stop: threading.Event, busy: threading.Lock) -> Chain:
     "Run one chain; an error in it stops the others too."
-    try:
-        return _run(task, stop)
-    except BaseException:
-        stop.set()
-        raise
+    with busy:
+        try:
+            return _run(task, stop)
+        except BaseException:
+            stop.set()
+            raise
 
 # %% ../nbs/08_chain.ipynb #cfb9280a
 def run_chains(
@@ -693,4 +694,15 @@ def run_chains(
             more = chains[i] if chains else None, longer, deadline, n_turns - i // n_threads
             tasks.append(_Task(*one, *more))
         parallel = joblib.Parallel(n_jobs=n_threads, require="sharedmem")
-        return parallel(joblib.delayed(_run_or_stop_all)(task, stop) for task in tasks)
+        busy = [threading.Lock() for _ in tasks]
+        try:
+            return parallel(
+                joblib.delayed(_run_or_stop_all)(task, stop, lock)
+                for task, lock in zip(tasks, busy)
+            )
+        except BaseException:
+            stop.set()
+            for lock in busy:  # the other threads end their sweeps, and let go of their files
+                with lock:
+                    pass
+            raise
