@@ -228,7 +228,6 @@ def _identify(kernel):
     ValueError
         If it calls anything that does not stand in this package, numba or NumPy.
     """
-    import builtins
     from types import CodeType, ModuleType
 
     import numpy as np
@@ -270,7 +269,7 @@ def _identify(kernel):
         found.append(written)
         found += zip(code.co_freevars, (identity(cell.cell_contents) for cell in cells))
         for name in sorted(names):
-            if name in function.__globals__ and not hasattr(builtins, name):
+            if name in function.__globals__:
                 found.append((name, identity(function.__globals__[name])))
         above.remove(id(function))
         return tuple(found)
