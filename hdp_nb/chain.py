@@ -684,25 +684,17 @@ def run_chains(
     ):
         tasks = []
         for i, child in enumerate([rng] * n_chains if chains else rng.spawn(n_chains)):
-            path = None
-            if checkpoint is not None:
-                path = Path(checkpoint).absolute()
-                path = path.with_name(f"{path.stem}-{i}{path.suffix}")
+            at = None if checkpoint is None else Path(checkpoint).absolute()
+            path = at and at.with_name(f"{at.stem}-{i}{at.suffix}")
             file = _Checkpoint(path, checkpoint_every, resume, seed)
             shown = bar if together else progress
             one = samplers[i], child, starts[i], schedule, file, callbacks[i], shown
             more = chains[i] if chains else None, longer, deadline, n_turns - i // n_threads
-            tasks.append(_Task(*one, *more))
-        parallel = joblib.Parallel(n_jobs=n_threads, require="sharedmem")
-        busy = [threading.Lock() for _ in tasks]
+            tasks.append((_Task(*one, *more), stop, threading.Lock()))
+        run = joblib.delayed(_run_or_stop_all)
         try:
-            return parallel(
-                joblib.delayed(_run_or_stop_all)(task, stop, lock)
-                for task, lock in zip(tasks, busy)
-            )
-        except BaseException:
-            stop.set()
-            for lock in busy:  # the other threads end their sweeps, and let go of their files
-                with lock:
+            return joblib.Parallel(n_threads, require="sharedmem")(run(*task) for task in tasks)
+        finally:
+            for *_, busy in tasks:
+                with busy:  # after an error other threads have yet to let go of their files
                     pass
-            raise

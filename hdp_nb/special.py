@@ -587,13 +587,11 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
     Parameters
     ----------
     f, x : float arrays, shape (nodes,)
-    slope : float array, at least n entries
-    count : float array, at least n entries
-        Whole numbers.
+    slope, count : float arrays, at least n entries
+        Of the document's n cells; counts are whole numbers.
     n : int
-        Cells of the document.
     """
-    power, logs, begin, since = np.empty(f.size), np.zeros(f.size), f.copy(), 0.0
+    power, begin, since = np.empty(f.size), f.copy(), 0.0
     for e in range(n):
         a, m = slope[e], int(count[e])
         if a == 0.0 or m == 0:
@@ -607,13 +605,12 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
                 f[g] *= product
             since += m
         elif m > 64:  # such a power alone may be too small for a number
-            for g in range(f.size):
-                logs[g] += m * math.log(max(1.0 + x[g] * a, 1e-12))
+            f[:] = 0.0
+            break
         else:
-            top = 0.0
             for g in range(f.size):
                 power[g] = max(1.0 + x[g] * a, 1e-12)
-                top = max(top, power[g])
+            top = power.max()
             for g in range(f.size):
                 power[g] /= top
             while m > 0:  # the m-th power by squaring
@@ -626,22 +623,18 @@ def weigh_nodes(f: np.ndarray, x: np.ndarray, slope: np.ndarray, count: np.ndarr
                         power[g] *= power[g]
             since = 99.0
         if since > 12.0:
-            top = 0.0
-            for g in range(f.size):
-                top = max(top, f[g])
+            top = f.max()
             if not 0.0 < top < np.inf:
                 break
             for g in range(f.size):
                 f[g] /= top
             since = 0.0
-    if not 0.0 < f.max() < np.inf:  # words that a topic all but rules out: no product holds them
-        f[:], logs[:] = begin, 0.0
-        for e in range(n):
-            for g in range(f.size):
-                logs[g] += count[e] * math.log(max(1.0 + x[g] * slope[e], 1e-12))
-    if logs.any():
-        logs += np.log(np.maximum(f, 1e-300))
-        f[:] = np.exp(logs - logs.max())
+    if not 0.0 < f.max() < np.inf:  # no product holds it
+        for g in range(f.size):
+            f[g] = math.log(max(begin[g], 1e-300))
+            for e in range(n):
+                f[g] += count[e] * math.log(max(1.0 + x[g] * slope[e], 1e-12))
+        f[:] = np.exp(f - f.max())
 
 
 @njit(nogil=True)
