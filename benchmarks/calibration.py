@@ -40,7 +40,9 @@ def main():
             began = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = HDP("direct", n_iter=300, thin=5, n_jobs=1, random_state=0).fit(corpus)
+                model = HDP("direct", eta=0.5, n_iter=300, thin=5, n_jobs=1, random_state=0).fit(
+                    corpus
+                )
                 result = calibrate(model, corpus, n)
             good = result.found
             found["shapes"][name] = {

@@ -33,7 +33,7 @@ def fit(corpus, **options):
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = HDP(sampler="direct", n_jobs=1, **options).fit(corpus)
+        model = HDP(sampler="direct", n_jobs=1, **{"eta": 0.5} | options).fit(corpus)
     return model.consensus(), model, time.process_time() - began
 
 

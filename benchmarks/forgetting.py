@@ -32,7 +32,7 @@ DATA = {
 STARTS = ["1", "2", "3", "30", "100", "sequential", "long"]
 
 
-def run(data, sampler, start, seed, sweeps, moves):
+def run(data, sampler, start, seed, sweeps, moves, eta=0.5):
     "One chain of `sweeps` sweeps; what is noted of it."
     import numpy as np
 
@@ -44,7 +44,8 @@ def run(data, sampler, start, seed, sweeps, moves):
 
     def make(corpus):
         begin = start if start == "sequential" else len(truth.phi) if long else int(start)
-        model = HDP(sampler, moves="auto" if moves else 0, init=begin, n_iter=sweeps, n_jobs=1)
+        moved = "auto" if moves else 0
+        model = HDP(sampler, eta=eta, moves=moved, init=begin, n_iter=sweeps, n_jobs=1)
         return model._sampler(corpus)
 
     tiny = make(corpus[:10])  # compiles
@@ -101,6 +102,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--sweeps", type=int, default=300)
     parser.add_argument("--without", action="store_true", help="samplers without moves")
+    parser.add_argument("--learned", action="store_true", help="eta learned, not 0.5")
     options = parser.parse_args()
     found = saved("forgetting") or {"runs": {}}
     for data, sampler in itertools.product(options.data, options.samplers):
@@ -110,9 +112,16 @@ def main():
                 continue
             how = "without" if options.without else "with"
             name = f"{data}, {sampler}, {how} moves, from {start}, seed {seed}, {options.sweeps}"
+            name += ", eta learned" if options.learned else ""
             if name not in found["runs"]:
                 found["runs"][name] = run(
-                    data, sampler, start, seed, options.sweeps, not options.without
+                    data,
+                    sampler,
+                    start,
+                    seed,
+                    options.sweeps,
+                    not options.without,
+                    None if options.learned else 0.5,
                 )
                 found["machine"] = machine()
                 save("forgetting", found)

@@ -386,17 +386,20 @@ def _show_topics(args: argparse.Namespace) -> int:
     return 0
 
 # %% ../nbs/76_cli.ipynb #d4737d12
-def _prior(text: str) -> list[float] | None:
-    "'SHAPE,RATE' as two numbers, 'fixed' as None."
-    if text == "fixed":
-        return None
+def _gamma(text: str, also: str = "") -> list[float]:
+    "'SHAPE,RATE' as two numbers."
     try:
         shape, rate = map(float, text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"takes SHAPE,RATE (two numbers) or fixed, got {text!r}"
+            f"takes SHAPE,RATE (two numbers){also}, got {text!r}"
         ) from None
     return [shape, rate]
+
+
+def _prior(text: str) -> list[float] | None:
+    "A gamma prior, or 'fixed' as None."
+    return None if text == "fixed" else _gamma(text, " or fixed")
 
 
 def _names(text: str) -> list[str]:
@@ -476,19 +479,30 @@ def _add_fit(commands: Any) -> None:
 def _add_model(group: Any) -> None:
     "Parameters of the model, and their priors."
     for flag, default, text in (
-        ("--eta", 0.5, "Dirichlet parameter of the topics: smaller gives more and sharper ones"),
+        (
+            "--eta",
+            None,
+            "Dirichlet parameter of the topics, held fixed: smaller gives more and sharper ones"
+            " (learned)",
+        ),
         ("--alpha", 1.0, "concentration of the documents, and of --levels, to begin with"),
         ("--gamma", 1.0, "concentration of the corpus, to begin with"),
     ):
         add_option(group, flag, text, type=float, default=default)
-    for name, typed in (("alpha", "1,1"), ("gamma", "1,1"), ("eta", "fixed")):
+    for name in ("alpha", "gamma"):
         group.add_argument(
             f"--{name}-prior",
             type=_prior,
-            default=_prior(typed),
+            default=[1.0, 1.0],
             metavar="SHAPE,RATE",
-            help=f"gamma prior of {name}; 'fixed' holds it where it is ({typed})",
+            help=f"gamma prior of {name}; 'fixed' holds it where it is (1,1)",
         )
+    group.add_argument(
+        "--eta-prior",
+        type=_gamma,
+        metavar="SHAPE,RATE",
+        help="gamma prior of eta, which is then learned, from --eta if that is given (1,1)",
+    )
 
 
 def _add_sampling(group: Any) -> None:

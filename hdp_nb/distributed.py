@@ -637,16 +637,17 @@ def _fit_sampled(model, corpus, run, client, options):
     init = model.init
     if isinstance(init, str) and init == "opposite":
         init = begin_with_sample(model, corpus, run, other)
+    eta, eta_prior = model._eta()
     sampler = ShardSampler(
         corpus,
         run,
-        model.eta,
+        eta,
         model.alpha,
         model.gamma,
         model.alpha_prior,
         model.gamma_prior,
         init,
-        model.eta_prior,
+        eta_prior,
         model.alpha_per_document,
         n_threads=effective_n_jobs(model.n_jobs),
         client=client,

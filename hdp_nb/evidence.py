@@ -249,13 +249,17 @@ def _powered(model: Any, X: Any) -> Any:
     "The sampler with a power that an estimator's parameters ask for."
     if not isinstance(model, (HDP, LDA)):
         raise ValueError(f"model must be an HDP or an LDA, got {type(model).__name__}")
+    if model.eta is None or model.eta_prior is not None:
+        raise ValueError(
+            "eta must be a number and eta_prior None where the likelihood has a power, got"
+            f" eta={model.eta!r} and eta_prior={model.eta_prior!r}"
+        )
     options: dict[str, Any] = dict(
         eta=model.eta,
         alpha=model.alpha,
         gamma=model.gamma,
         alpha_prior=model.alpha_prior,
         gamma_prior=model.gamma_prior,
-        eta_prior=model.eta_prior,
         alpha_per_document=model.alpha_per_document,
     )
     corpus = as_corpus(X)
@@ -279,7 +283,7 @@ def log_evidence(
     ----------
     model : HDP or LDA
         Need not be fitted: its concentrations and their priors, eta and the number of topics are
-        what is asked about. eta has no prior, the weights of LDA are uniform.
+        what is asked about. eta is a number, held fixed; the weights of LDA are uniform.
     X : Corpus, or counts of shape (n_docs, n_words)
     n_steps : int
         Powers of the likelihood.

@@ -38,6 +38,8 @@ from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 _FOLD_BURN_IN, _FOLD_KEPT = 5, 20
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
+# Where eta begins, and its prior, if neither is given.
+_FIRST_ETA, _ETA_PRIOR = 0.5, (1.0, 1.0)
 
 
 class GibbsTopicModel(SampledTopicModel):
@@ -48,6 +50,8 @@ class GibbsTopicModel(SampledTopicModel):
     """
 
     init: Any
+    eta: float | None
+    eta_prior: PriorLike
     power: float = 1.0
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
 
@@ -91,6 +95,12 @@ class GibbsTopicModel(SampledTopicModel):
         "With init='opposite' a sampler for each chain."
         many = getattr(self, "n_topics", MANY)
         return begin_apart(sampler, self.n_chains, many) if self._opposite() else sampler
+
+    def _eta(self) -> tuple[float, PriorLike]:
+        "Where eta begins, and its prior: None where it is held fixed."
+        if self.eta is not None:
+            return self.eta, self.eta_prior
+        return _FIRST_ETA, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
 
     def _with_topic_moves(self, sampler):
         "Add the moves that `moves` asks for; they are annealed in the burn-in."
@@ -236,10 +246,13 @@ class HDP(GibbsTopicModel):
     gamma, alpha : float > 0
         Concentrations of the corpus's Dirichlet process and of the documents': starting values,
         or fixed values where the prior is None.
-    eta : float > 0
-        Dirichlet parameter of the topics. Smaller values give more, sharper topics.
-    gamma_prior, alpha_prior, eta_prior : (shape, rate), ConcentrationPrior or None
+    eta : float > 0 or None
+        Dirichlet parameter of the topics. Smaller values give more, sharper topics. None: learned.
+        A number is held fixed, unless `eta_prior` is given.
+    gamma_prior, alpha_prior : (shape, rate), ConcentrationPrior or None
         A pair is a Gamma prior; `hdp_nb.priors` has others. None holds the parameter fixed.
+    eta_prior : (shape, rate), ConcentrationPrior or None
+        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
     alpha_per_document : bool
         Whether every document has an alpha of its own; then `alpha_` is their mean, which new
         documents get.
@@ -348,7 +361,7 @@ class HDP(GibbsTopicModel):
         sampler: str = "crf",
         gamma: float = 1.0,
         alpha: float = 1.0,
-        eta: float = 0.5,
+        eta: float | None = None,
         gamma_prior: PriorLike = (1, 1),
         alpha_prior: PriorLike = (1, 1),
         eta_prior: PriorLike = None,
@@ -419,15 +432,16 @@ class HDP(GibbsTopicModel):
             n_chains = check_int("n_chains", self.n_chains, 1)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
             base = partial(base, n_threads=max(n_jobs // n_chains, 1))
+        eta, eta_prior = self._eta()
         sampler = base(
             corpus,
-            self.eta,
+            eta,
             self.alpha,
             self.gamma,
             self.alpha_prior,
             self.gamma_prior,
             init,
-            self.eta_prior,
+            eta_prior,
             self.alpha_per_document,
         )
         n, every = self._proposals(corpus)
@@ -454,15 +468,18 @@ class LDA(GibbsTopicModel):
         Sum of the Dirichlet parameters of a document's proportions: its starting value, or its
         fixed value if its prior is None. (In scikit-learn's LatentDirichletAllocation,
         `doc_topic_prior` is `alpha/n_topics`.)
-    eta : float > 0
-        Dirichlet parameter of the topics.
+    eta : float > 0 or None
+        Dirichlet parameter of the topics. None: learned, as in `HDP`; a number is held fixed,
+        unless `eta_prior` is given.
     weights : "uniform" or "learned"
         Whether a topic's share of alpha is 1/n_topics, or learned; learned shares have a
         symmetric Dirichlet prior with parameter gamma/n_topics.
     gamma : float > 0
         Used for learned weights only.
-    alpha_prior, gamma_prior, eta_prior : (shape, rate), ConcentrationPrior or None
+    alpha_prior, gamma_prior : (shape, rate), ConcentrationPrior or None
         A pair is a Gamma prior; `hdp_nb.priors` has others. None holds the parameter fixed.
+    eta_prior : (shape, rate), ConcentrationPrior or None
+        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
     alpha_per_document : bool
         Whether every document has an alpha of its own; then `alpha_` is their mean, which new
         documents get.
@@ -489,7 +506,7 @@ class LDA(GibbsTopicModel):
         self,
         n_topics: int = 10,
         alpha: float = 1.0,
-        eta: float = 0.5,
+        eta: float | None = None,
         weights: str = "uniform",
         gamma: float = 1.0,
         alpha_prior: PriorLike = (1, 1),
@@ -531,16 +548,17 @@ class LDA(GibbsTopicModel):
         "The sampler that the parameters ask for."
         random = self.init is None or self._opposite()
         init = None if random else np.asarray(getattr(self.init, "z", self.init))
+        eta, eta_prior = self._eta()
         return LDASampler(
             corpus,
             self.n_topics,
-            self.eta,
+            eta,
             self.alpha,
             self.gamma,
             self.alpha_prior,
             self.gamma_prior,
             init,
-            self.eta_prior,
+            eta_prior,
             self.alpha_per_document,
             self.weights,
         )

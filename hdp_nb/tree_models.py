@@ -40,10 +40,11 @@ class TreeHDP(GibbsTopicModel):
         Starting values, or fixed values where the prior is None.
     concentration_priors : (shape, rate), ConcentrationPrior, None, or a list of those
         Priors of the concentrations, one for all or one for each. None holds fixed.
-    eta : float > 0
-        Dirichlet parameter of the topics. Smaller values give more, sharper topics.
+    eta : float > 0 or None
+        Dirichlet parameter of the topics. Smaller values give more, sharper topics. None: learned,
+        or that of the topics given to `fit`. A number is held fixed, unless `eta_prior` is given.
     eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta; None holds it fixed.
+        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
     per_node : bool
         Whether every node has a concentration of its own, with the prior of its level, instead of
         one concentration for each level.
@@ -104,7 +105,7 @@ class TreeHDP(GibbsTopicModel):
         levels: list[str] | None = None,
         concentrations: float | list[float] = 1.0,
         concentration_priors: Any = (1, 1),
-        eta: float = 0.5,
+        eta: float | None = None,
         eta_prior: PriorLike = None,
         per_node: bool = False,
         groups: list[tuple] | None = None,
@@ -200,13 +201,16 @@ class TreeHDP(GibbsTopicModel):
         "The sampler that the parameters ask for."
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = MANY if self._opposite() else init
+        eta, eta_prior = self._eta()
+        if given is not None and self.eta is None:
+            eta, eta_prior = float(given.eta), self.eta_prior
         return TreeSampler(
             corpus,
             self.levels,
             self.concentrations,
             self.concentration_priors,
-            self.eta,
-            self.eta_prior,
+            eta,
+            eta_prior,
             self.per_node,
             self.groups,
             given,
