@@ -34,6 +34,7 @@ def with_count(value):
 
 def hdp(**params):
     quick = {"n_iter": 4, "burn_in": 2, "n_chains": 1, "moves": 0, "random_state": 0}
+    quick["eta"] = 0.5
     return HDP(**{**quick, **params})
 
 

@@ -244,7 +244,9 @@ def test_one_sample_is_the_best_chains_last(bars, seed):
     assert (np.diff(n_k[order]) <= 0).all() and np.allclose(
         model.topic_shares_, n_k[order] / bars.n_tokens
     )
-    assert np.allclose(model.components_, ((n_vk + 0.5) / (n_k + 8))[:, order].T)
+    assert np.allclose(
+        model.components_, ((n_vk + counts.eta) / (n_k + 16 * counts.eta))[:, order].T
+    )
     total = counts.alpha * counts.beta.sum()
     n_jk = model.doc_topic_[:, :-1] * (bars.doc_lengths + total)[:, None] - weight[order]
     assert (
@@ -396,7 +398,7 @@ def test_predictions_average_over_all_samples(bars):
     model = quick(n_chains=2).fit(bars)
     p = 0.0
     for counts in model.samples_:
-        n_vk, share = counts.n_vk.toarray() + 0.5, counts.beta[:-1]
+        n_vk, share = counts.n_vk.toarray() + counts.eta, counts.beta[:-1]
         p += (n_vk / n_vk.sum(axis=0)) @ share + (1 - share.sum()) / 16
     p /= len(model.samples_)
     nothing, each_word = (
@@ -744,3 +746,17 @@ def test_priors_are_saved_as_priors(model, X, tmp_path):
 @pytest.mark.parametrize("model", ["HDP", "LDA"])
 def test_quick_start(model, tmp_path, monkeypatch):
     check_quick_start(model, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("kind", [HDP, partial(LDA, 5), TreeHDP])
+def test_eta_is_learned_unless_a_number_is_given(bars, kind):
+    "A number with a prior is where it begins; topics that are given bring theirs."
+    run = {"n_iter": 4, "thin": 1, "n_chains": 1, "random_state": 0}
+    eta = lambda **options: kind(**options, **run).fit(bars).trace_["eta"]
+    learned = eta()
+    assert len(set(learned)) == 4 and np.array_equal(learned, eta(eta=0.5, eta_prior=(1, 1)))
+    assert not np.array_equal(learned, eta(eta_prior=(30, 1)))
+    assert (eta(eta=0.25) == 0.25).all()
+    if kind is TreeHDP:
+        given = HDP(eta=0.125, **run).fit(bars)
+        assert (TreeHDP(**run).fit(bars, topics=given).trace_["eta"] == 0.125).all()

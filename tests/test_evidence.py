@@ -59,11 +59,12 @@ def test_the_evidence_is_that_of_the_sum():
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="power must be 0 to 1, got 2"):
         PoweredHDP(CORPUS, power=2)
-    with pytest.raises(ValueError, match="eta_prior must be None"):
-        log_evidence(HDP(eta_prior=(1, 1)), CORPUS)
+    for learned in (HDP(), HDP(eta=0.5, eta_prior=(1, 1))):
+        with pytest.raises(ValueError, match="eta must be a number and eta_prior None"):
+            log_evidence(learned, CORPUS)
     with pytest.raises(ValueError, match='weights must be "uniform"'):
         PoweredLDA(CORPUS, 2, weights="learned")
     with pytest.raises(ValueError, match="model must be an HDP or an LDA, got DPMixture"):
         log_evidence(DPMixture(), CORPUS)
     with pytest.raises(ValueError, match="n_steps"):
-        log_evidence(HDP(), CORPUS, n_steps=1)
+        log_evidence(HDP(eta=0.5), CORPUS, n_steps=1)

@@ -445,6 +445,7 @@ def test_hdp():
     fit = lambda **options: HDP(
         "parallel",
         gamma=0.3,
+        eta=0.5,
         n_iter=6,
         thin=1,
         init=9,

@@ -606,7 +606,7 @@ def test_estimators():
     """split_merge proposals before every sweep until split_merge_until, in split_merge_scans; a
     state of such a run is a start for another."""
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
-    few = {"init": 1, "n_iter": 5, "n_chains": 1, "moves": 0, "random_state": 0}
+    few = {"init": 1, "eta": 0.5, "n_iter": 5, "n_chains": 1, "moves": 0, "random_state": 0}
     model = HDP("direct", split_merge=2, split_merge_until=3, **few).fit(
         corpus, callback=lambda _, state: states.append(state)
     )
