@@ -285,13 +285,15 @@ def draw_topic(rng: Any, eta: float, c: np.ndarray, scale: float, out: np.ndarra
 @njit(nogil=True)
 def mix_words(cells: Cells, mixture: Mixture) -> None:
     "Compute Q, the probability of every cell's word, from topics and proportions."
-    q = mixture.q
-    q[:] = 0.0
+    K = mixture.K[()]
+    by_word, pi = np.ascontiguousarray(mixture.phi[:K].T), np.empty(K)
     for j in range(cells.first.size):
-        for k in range(mixture.K[()]):
-            p = mixture.pi[k, j]
-            for e in range(cells.indptr[j], cells.indptr[j + 1]):
-                q[e] += p * mixture.phi[k, cells.word[e]]
+        pi[:] = mixture.pi[:K, j]
+        for e in range(cells.indptr[j], cells.indptr[j + 1]):
+            total, phi = 0.0, by_word[cells.word[e]]
+            for k in range(K):
+                total += pi[k] * phi[k]
+            mixture.q[e] = total
 
 
 @njit(nogil=True)

@@ -114,24 +114,27 @@ def fit_mixture(
         Whether every topic got enough tokens; otherwise `workspace` is as before.
     """
     K, V, eta = mixture.K[()], mixture.phi.shape[1], mixture.eta[()]
-    new, n_jk = np.empty((K, V)), np.empty(K)
+    new, n_jk, pi = np.empty((V, K)), np.empty(K), np.empty(K)
     for _ in range(steps):
+        by_word = np.ascontiguousarray(mixture.phi[:K].T)  # a word's topics side by side
         new[:] = eta
         for j in range(cells.first.size):
             n_jk[:] = 0.0
+            pi[:] = mixture.pi[:K, j]
             tokens = 0.0
             for e in range(cells.indptr[j], cells.indptr[j + 1]):
-                v, t = cells.word[e], cells.n[e] / mixture.q[e]
+                phi, found = by_word[cells.word[e]], new[cells.word[e]]
+                t = cells.n[e] / mixture.q[e]
                 tokens += cells.n[e]
                 for k in range(K):
-                    a = t * mixture.pi[k, j] * mixture.phi[k, v]
+                    a = t * pi[k] * phi[k]
                     n_jk[k] += a
-                    new[k, v] += a
+                    found[k] += a
             for k in range(K):
                 share = mixture.alpha[j] * mixture.beta[mixture.node[j], k] + n_jk[k]
                 mixture.pi[k, j] = max(share / (mixture.alpha[j] + tokens), TINY)
         for k in range(K):
-            mixture.phi[k] = np.maximum(new[k] / new[k].sum(), TINY)
+            mixture.phi[k] = np.maximum(new[:, k] / new[:, k].sum(), TINY)
         mix_words(cells, mixture)
     return allocate(rng, cells, mixture, workspace, K)
 
