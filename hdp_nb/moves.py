@@ -333,8 +333,7 @@ def draw_mixture(
         s = mixture.node[j]
         total = rng.standard_gamma(mixture.alpha[j] * rest[s] + n[K])
         for k in range(K):
-            a = mixture.alpha[j] * mixture.beta[s, k] + n[k]
-            mixture.pi[k, j] = rng.standard_gamma(a)
+            mixture.pi[k, j] = rng.standard_gamma(mixture.alpha[j] * mixture.beta[s, k] + n[k])
             total += mixture.pi[k, j]
         for k in range(K):
             mixture.pi[k, j] = max(mixture.pi[k, j] / total, TINY)
@@ -379,8 +378,7 @@ def allocate(
             for k in range(K):
                 total += pi[k] * by_word[cells.x[i], k]
                 p[k] = total
-            total *= rng.random()
-            k = 0
+            total, k = total * rng.random(), 0
             while k < K - 1 and p[k] <= total:
                 k += 1
             z[i] = k
