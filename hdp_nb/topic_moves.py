@@ -225,6 +225,7 @@ class MoveState(NamedTuple):
 _USUAL = np.array([0.04, 0.30, 0.25, 0.06, 0.05, 0.30])
 _LARGE = np.array([0.0, 0.0, 0.6, 0.4, 0.0, 0.0])  # from so many words on:
 _LARGE_VOCABULARY = 1000
+_ENOUGH = 50  # topics, from which on no more are split off there
 _HOT = np.array([0.0, 0.35, 0.30, 0.05, 0.0, 0.30])
 _MOVES, _TEMPERATURE, _FITS, _MISFITS = 20, 30.0, 5, 5
 # Nanoseconds of a sweep per token, and per token and topic.
@@ -422,6 +423,8 @@ class TopicMoves:
         """
         done, K = int(state.n_done), self._n_topics(state)
         if done == 0 and self.tune > 0:
+            return 0, self._p, 1.0, 0, 0
+        if done < self.tune and self._p is _LARGE and K >= _ENOUGH:
             return 0, self._p, 1.0, 0, 0
         if done < self.tune:
             _, move, fit = self._costs(K)
