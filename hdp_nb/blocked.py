@@ -27,7 +27,7 @@ from hdp_nb.direct import (
 )
 from .dp import resample_concentration
 from .franchise import FranchiseSampler, FranchiseState
-from .parallel import offer_topics
+from .parallel import Offered, offer_topics
 from .priors import FIXED_PRIOR, is_free, scaled_prior
 from .special import log_rising
 from hdp_nb.topics import (
@@ -348,7 +348,7 @@ def sweep_cells(
     cells: CellCounts,
     lengths: np.ndarray,
     priors: tuple[Any, Any],
-    offered: tuple[int, float],
+    offered: Offered,
     work: CellWorkspace,
 ) -> int:
     """Draw topics, proportions, the topics of all cells, tables, hyperparameters and weights.
@@ -363,8 +363,7 @@ def sweep_cells(
         Tokens of the documents.
     priors : (FranchisePrior, ConcentrationPrior)
         Of alpha and gamma, with eta fixed, and of eta.
-    offered : (int, float)
-        Topics that are offered, and the threshold of their weights, as `offer_topics` has them.
+    offered : Offered
     work : CellWorkspace
         Receives the new runs.
 
@@ -579,9 +578,9 @@ class BlockedSampler(FranchiseSampler):
 
     def _sweep(self, rng, state):
         lengths = self.corpus.doc_lengths
-        L, least, state = offer_topics(rng, state, lengths, "blocked")
-        work = new_cell_workspace(self.cells, L)
-        end = sweep_cells(rng, state, self.cells, lengths, self._priors, (L, least), work)
+        offered, state = offer_topics(rng, state, lengths, "blocked")
+        work = new_cell_workspace(self.cells, offered.n_topics)
+        end = sweep_cells(rng, state, self.cells, lengths, self._priors, offered, work)
         return state._replace(topic=work.topic[:end].copy(), run=work.run[:end].copy())
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
