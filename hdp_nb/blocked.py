@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['CellCounts', 'cell_counts', 'BlockedState', 'draw_binomial', 'share_tokens',
            'draw_tables_of', 'CellWorkspace', 'new_cell_workspace', 'sweep_cells', 'log_cells',
-           'place_tokens', 'BlockedSampler', 'documents_of', 'share_cells']
+           'place_tokens', 'BlockedSampler', 'documents_of', 'share_cells', 'begin_runs',
+           'end_runs']
 
 # %% ../nbs/20_blocked.ipynb #58920b30
 import math
@@ -26,7 +27,7 @@ from hdp_nb.direct import (
 )
 from .dp import resample_concentration
 from .franchise import FranchiseSampler, FranchiseState
-from .parallel import offer_topics
+from .parallel import Offered, offer_topics
 from .priors import FIXED_PRIOR, is_free, scaled_prior
 from .special import log_rising
 from hdp_nb.topics import (
@@ -109,6 +110,13 @@ class BlockedState(NamedTuple):
         "Write out all tokens, draw their tables, and return the franchise's state."
         fields = {name: getattr(self, name) for name in DirectState._fields}
         return convert_state(FranchiseState, add_tables(rng, DirectState(**fields), offsets))
+
+    def resample_tables(self, rng: np.random.Generator, offsets: np.ndarray) -> None:
+        "Draw the numbers of tables of all documents given runs and weights, in place."
+        n_jk = documents_of(self.topic, self.run, offsets, int(self.K)).toarray().astype(np.int64)
+        self.m_k[:] = 0
+        for j, alpha in enumerate(np.broadcast_to(self.alpha, len(n_jk))):
+            self.n_tables[j] = _draw_tables(rng, n_jk[j], self.beta, alpha, self.m_k)
 
 # %% ../nbs/20_blocked.ipynb #3b69a3f3
 @njit(nogil=True)
@@ -263,6 +271,18 @@ def draw_tables_of(rng: np.random.Generator, n: Any, conc: Any) -> int:
                 low = at
         tables, t, here = tables + 1, high, _log_quiet(conc, float(high))
 
+
+@njit(nogil=True)
+def _draw_tables(rng, n_jk, beta, alpha, m_k):
+    "Draw the numbers of tables of a document's topics; adds them to m_k and returns their sum."
+    tables = 0
+    for k in range(n_jk.size):
+        if n_jk[k] > 0:
+            m = draw_tables_of(rng, n_jk[k], alpha * beta[k])
+            m_k[k] += m
+            tables += m
+    return tables
+
 # %% ../nbs/20_blocked.ipynb #c2296d6f
 class CellWorkspace(NamedTuple):
     """Temporary arrays of a sweep; not part of the state.
@@ -305,9 +325,7 @@ def new_cell_workspace(cells: CellCounts, n_topics: int) -> CellWorkspace:
 @njit(nogil=True)
 def _draw_topics(rng, state, L, least, n_v, phi):
     "Topics that are offered given the words in them, (G1); 0 for the others."
-    V, eta, absent = n_v.shape[0], state.eta[()], 0
-    for v in range(V):
-        absent += int(n_v[v] == 0)
+    V, eta, absent = n_v.shape[0], state.eta[()], (n_v == 0).sum()
     for k in range(L):
         phi[:, k] = 0.0
         if state.beta[k] > least:
@@ -330,7 +348,7 @@ def sweep_cells(
     cells: CellCounts,
     lengths: np.ndarray,
     priors: tuple[Any, Any],
-    offered: tuple[int, float],
+    offered: Offered,
     work: CellWorkspace,
 ) -> int:
     """Draw topics, proportions, the topics of all cells, tables, hyperparameters and weights.
@@ -345,8 +363,7 @@ def sweep_cells(
         Tokens of the documents.
     priors : (FranchisePrior, ConcentrationPrior)
         Of alpha and gamma, with eta fixed, and of eta.
-    offered : (int, float)
-        Topics that are offered, and the threshold of their weights, as `offer_topics` has them.
+    offered : Offered
     work : CellWorkspace
         Receives the new runs.
 
@@ -393,13 +410,8 @@ def sweep_cells(
                     end += 1
                     n_vk[v, k] += count[k]
                     n_jk[k] += count[k]
-        n_tables[j] = 0
-        for k in range(L):
-            if n_jk[k] > 0:
-                m = draw_tables_of(rng, n_jk[k], alpha * beta[k])
-                n_k[k] += n_jk[k]
-                m_k[k] += m
-                n_tables[j] += m
+                    n_k[k] += count[k]
+        n_tables[j] = _draw_tables(rng, n_jk, beta, alpha, m_k)
     K = 0
     for k in range(L):  # close the gaps
         work.label[k], n, m = K, n_k[k], m_k[k]
@@ -528,21 +540,17 @@ class BlockedSampler(FranchiseSampler):
         if isinstance(begin, tuple):
             state = add_weights(rng, self._held(self._given_state()))
             if not hasattr(state, "run"):
-                state = BlockedState(
-                    *self._runs(state.z),
-                    **{name: getattr(state, name) for name in BlockedState._fields[3:]},
-                )
+                others = (getattr(state, name) for name in BlockedState._fields[3:])
+                state = BlockedState(*self._runs(state.z), *others)
             return BlockedState(*(np.array(array) for array in state))
         if isinstance(begin, np.ndarray):
             topic, run, _ = self._runs(check_topics("init", begin, self.corpus))
         else:
-            shares = [rng.multinomial(n, np.full(begin, 1 / begin)) for n in self._by_document()]
+            by_document = np.split(self.cells.n, self.cells.indptr[1:-1])
+            shares = [rng.multinomial(n, np.full(begin, 1 / begin)) for n in by_document]
             at, topic = np.nonzero(np.concatenate(shares))
             run = np.concatenate(shares)[at, topic]
         return self._seated(rng, topic, run)
-
-    def _by_document(self):
-        return np.split(self.cells.n, self.cells.indptr[1:-1])
 
     def _runs(self, z):
         "Runs of the tokens with these topics, and their places."
@@ -559,29 +567,20 @@ class BlockedSampler(FranchiseSampler):
         n_jk = documents_of(topic, run, c.offsets, K)
         n_vk = np.zeros((c.n_words, capacity), np.int32)
         n_k, m_k = np.zeros(capacity, np.int64), np.zeros(capacity, np.int64)
-        cell = np.searchsorted(np.cumsum(self.cells.n), np.cumsum(run) - 1, side="right")
+        cell = _place_of(run, np.cumsum(self.cells.n))
         np.add.at(n_vk, (self.cells.word[cell], topic), run)
         n_k[:K], m_k[:K] = n_vk.sum(axis=0)[:K], np.diff(n_jk.tocsc().indptr)
-        state = BlockedState(
-            topic.astype(np.int32),
-            run.astype(np.int32),
-            self.place,
-            np.diff(n_jk.indptr).astype(np.int64),
-            n_vk,
-            n_k,
-            m_k,
-            np.zeros(capacity),
-            np.array(K),
-            *(np.array(value, float) for value in self._hyperparameters()),
-        )
-        draw_beta(rng, state.beta, m_k, K, self.gamma)
-        return state
+        tables, beta = np.diff(n_jk.indptr).astype(np.int64), np.zeros(capacity)
+        draw_beta(rng, beta, m_k, K, self.gamma)
+        runs = topic.astype(np.int32), run.astype(np.int32), self.place
+        others = (np.array(value, float) for value in self._hyperparameters())
+        return BlockedState(*runs, tables, n_vk, n_k, m_k, beta, np.array(K), *others)
 
     def _sweep(self, rng, state):
         lengths = self.corpus.doc_lengths
-        L, least, state = offer_topics(rng, state, lengths, "blocked")
-        work = new_cell_workspace(self.cells, L)
-        end = sweep_cells(rng, state, self.cells, lengths, self._priors, (L, least), work)
+        offered, state = offer_topics(rng, state, lengths, "blocked")
+        work = new_cell_workspace(self.cells, offered.n_topics)
+        end = sweep_cells(rng, state, self.cells, lengths, self._priors, offered, work)
         return state._replace(topic=work.topic[:end].copy(), run=work.run[:end].copy())
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
@@ -599,25 +598,15 @@ class BlockedSampler(FranchiseSampler):
         return keep_counts(state, self._weights(state), self.corpus, n_jk)
 
 
-def documents_of(
-    topic: np.ndarray, run: np.ndarray, offsets: np.ndarray, n_topics: int
-) -> csr_array:
-    """Count the tokens of every document in every topic.
+def documents_of(topic: np.ndarray, run: np.ndarray, offsets: np.ndarray, K: int) -> csr_array:
+    "Count the tokens of every document, which end at offsets[1:], in every topic: (J, K), sparse."
+    document = _place_of(run, offsets[1:])
+    return coo_array((run, (document, topic)), (len(offsets) - 1, K)).tocsr()
 
-    Parameters
-    ----------
-    topic, run : int arrays, shape (R,)
-        As in `BlockedState`.
-    offsets : int array, shape (J + 1,)
-        Where the documents begin, in tokens.
-    n_topics : int
 
-    Returns
-    -------
-    sparse int array, shape (J, n_topics)
-    """
-    document = np.searchsorted(offsets, np.cumsum(run) - 1, side="right") - 1
-    return coo_array((run, (document, topic)), (len(offsets) - 1, n_topics)).tocsr()
+def _place_of(run, ends):
+    "The cell or document of every run, from where these end in tokens."
+    return np.searchsorted(ends, np.cumsum(run) - 1, side="right")
 
 # %% ../nbs/20_blocked.ipynb #9622302f
 @njit(nogil=True)
@@ -631,8 +620,9 @@ def share_cells(rng: np.random.Generator, cells: Any, mixture: Any, workspace: A
         Without single tokens.
     mixture : hdp_nb.moves.Mixture
     workspace : hdp_nb.moves.MoveWorkspace
-        If every topic gets enough tokens, `z` holds pairs, a topic and its tokens, one after the
-        other, cell by cell, and `n_vk` the counts; otherwise nothing changes.
+        `z` holds cell, topic and tokens of every run, one after the other, as `begin_runs` has set
+        them. If every topic gets enough tokens, runs of topics that are not held are replaced and
+        `n_vk` is set; otherwise nothing changes.
     K : int
 
     Returns
@@ -641,7 +631,7 @@ def share_cells(rng: np.random.Generator, cells: Any, mixture: Any, workspace: A
         Whether every topic got enough tokens.
     """
     p, sums, count, n_k = np.empty(K), np.empty(K), np.empty(K, np.int64), np.zeros(K, np.int64)
-    pairs, end = workspace.spare, 0
+    old, new, at, end = workspace.z, workspace.spare, 0, 0
     for j in range(cells.first.size):
         for e in range(cells.indptr[j], cells.indptr[j + 1]):
             for k in range(K):
@@ -650,18 +640,59 @@ def share_cells(rng: np.random.Generator, cells: Any, mixture: Any, workspace: A
             share_tokens(rng, int(cells.n[e]), p, K, sums, count)
             for k in range(K):
                 if count[k] > 0:
-                    pairs[end], pairs[end + 1] = k, count[k]
-                    end += 2
+                    new[end], new[end + 1], new[end + 2] = e, k, count[k]
+                    end += 3
                     n_k[k] += count[k]
+            while old[at] == e and old[at + 2] > 0:
+                if old[at + 1] < 0:
+                    new[end : end + 3] = old[at : at + 3]
+                    end += 3
+                at += 3
     if n_k.min() < workspace.least[()]:
         return False
-    workspace.z[:end] = pairs[:end]
+    old[:end] = new[:end]
+    old[end:] = 0
     workspace.n_vk[:] = 0
-    at = 0
-    for e in range(cells.word.size):
-        left = int(cells.n[e])
-        while left > 0:
-            workspace.n_vk[cells.word[e], pairs[at]] += pairs[at + 1]
-            left -= pairs[at + 1]
-            at += 2
+    for i in range(0, end, 3):
+        if new[i + 1] >= 0:
+            workspace.n_vk[cells.word[new[i]], new[i + 1]] += new[i + 2]
     return True
+
+
+def begin_runs(
+    rng: Any, cells: Any, state: BlockedState, mixture: Any, workspace: Any, label: Any, rest: Any
+) -> tuple[Any, Any]:
+    """Draw proportions for moves, (G2), and list the runs for `share_cells`.
+
+    Parameters
+    ----------
+    rng, cells, mixture, workspace
+        As in `share_cells`; `pi` of the mixture is set.
+    state : BlockedState
+    label : int array, shape (K,)
+        Row of every topic; negative for one that is held.
+    rest : float array, shape (1,)
+        Weight of all topics without a row.
+
+    Returns
+    -------
+    cells, workspace
+        Without the tokens that are held; with the runs, and room for others.
+    """
+    topic, (rows, D), K = label[state.topic], mixture.pi.shape, int(mixture.K)
+    cell, held = _place_of(state.run, np.cumsum(cells.n)), topic < 0
+    document = np.searchsorted(cells.indptr, cell, side="right") - 1
+    own = coo_array((state.run, (document, np.where(held, K, topic))), (D, K + 1)).toarray()
+    pi = rng.standard_gamma(mixture.alpha[:, None] * np.append(mixture.beta[0, :K], rest) + own)
+    mixture.pi[:K] = np.maximum(pi[:, :K].T / pi.sum(axis=1), 1e-290)
+    cells = cells._replace(n=cells.n - np.bincount(cell, state.run * held, len(cells.n)))
+    room = 3 * (int(np.minimum(cells.n, rows).sum()) + np.count_nonzero(held) + 1)
+    z, spare = np.zeros((2, room), np.int32)
+    z[: 3 * len(topic)] = np.column_stack([cell, topic, state.run]).ravel()
+    return cells, workspace._replace(z=z, spare=spare)
+
+
+def end_runs(state: BlockedState, runs: np.ndarray, K: int) -> BlockedState:
+    "Replace the runs by those that `share_cells` has left; held topics come after the K others."
+    _, topic, run = runs.reshape(-1, 3)[runs[2::3] > 0].T.copy()
+    return state._replace(topic=np.where(topic >= 0, topic, K - 1 - topic), run=run)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int
-from .consensus import Components, Consensus, check_fraction
+from .consensus import Components, Consensus, check_fraction, document_nodes
 from .corpus import Corpus, as_corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -265,8 +265,7 @@ def calibrate(
             f" {type(model).__name__}"
         )
     corpus = as_corpus(X, model.vocabulary_, model.n_features_in_, min_tokens=0)
-    node = others.get("node")
-    node = np.zeros(corpus.n_docs, int) if node is None else np.asarray(node)
+    node = document_nodes(others.get("node"), corpus.n_docs)
     if len(node) != corpus.n_docs:
         raise ValueError(f"X must be the {len(node)} documents of the fit, got {corpus.n_docs}")
     rng, judged = as_rng(random_state), []

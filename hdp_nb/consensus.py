@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LEAST_COSINE', 'LEAST_EXISTENCE', 'LEAST_SHARE', 'match_components', 'check_fraction',
-           'central_interval', 'Components', 'group_table', 'beta_interval', 'grouped_weights',
-           'Consensus', 'find_consensus']
+           'central_interval', 'Components', 'group_table', 'document_nodes', 'beta_interval',
+           'grouped_weights', 'Consensus', 'find_consensus']
 
 # %% ../nbs/61_consensus.ipynb #d1fb82e5
 from collections.abc import Sequence
@@ -193,6 +193,11 @@ def group_table(label: np.ndarray, n: int) -> csr_array:
     """
     rows = np.ones(len(label)), label.astype(np.int64), np.arange(len(label) + 1)
     return csr_array(rows, (len(label), n))
+
+
+def document_nodes(node: ArrayLike | None, n_docs: int) -> np.ndarray:
+    "Return the node whose weights each document has, shape (n_docs,); None: there is only one."
+    return np.zeros(n_docs, int) if node is None else np.asarray(node)
 
 
 def beta_interval(mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[Any, Any]:
@@ -636,11 +641,11 @@ def find_consensus(
     number = np.append(np.argsort(order), -1)
     labels, existence = [number[label] for label in labels], existence[order]
     rest, draws = float(draws[:, n].mean()), draws[:, order]
-    node = None if samples[0].documents is None or node is None else np.asarray(node)
-    if samples[0].documents is not None and node is None:
-        node = np.zeros(samples[0].documents.shape[0], int)
     words: Any = [None] * 2 if samples[0].prior is None else _word_moments(samples, labels, n)
-    documents: Any = [None] * 2 if node is None else _document_moments(samples, labels, n, node)
+    documents: Any = [None] * 2
+    if samples[0].documents is not None:
+        node = document_nodes(node, samples[0].documents.shape[0])
+        documents = _document_moments(samples, labels, n, node)
     values: Any = [None] * 2 if parameters is None else _parameters(parameters, labels, n)
     return Consensus(
         existence,

@@ -85,6 +85,10 @@ class DirectState(NamedTuple):
         "Draw tables given topics and weights, by (44) and (45), and return the franchise's state."
         return convert_state(FranchiseState, add_tables(rng, self, offsets))
 
+    def resample_tables(self, rng: np.random.Generator, offsets: np.ndarray) -> None:
+        "Draw the numbers of tables of all documents given topics and weights, in place."
+        _count_all_tables(rng, self, offsets)
+
 # %% ../nbs/17_direct.ipynb #7da15059
 @njit(nogil=True)
 def assign_tokens(
@@ -271,6 +275,18 @@ def count_tables(
 
 
 @njit(nogil=True)
+def _count_all_tables(rng, state, offsets):
+    "Draw the numbers of tables of all documents, in place."
+    n_jk = np.zeros(state.n_k.shape[0])
+    state.m_k[:] = 0
+    for j in range(offsets.shape[0] - 1):
+        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
+        state.n_tables[j] = count_tables(
+            rng, state.z, n_jk, state.m_k, state.beta, alpha, first, end
+        )
+
+
+@njit(nogil=True)
 def draw_beta(
     rng: np.random.Generator, beta: np.ndarray, m_k: np.ndarray, K: int, gamma: float
 ) -> None:
@@ -450,6 +466,10 @@ class HybridState(NamedTuple):
         "Return a copy without the weights; no random number is drawn."
         return convert_state(FranchiseState, self)
 
+    def resample_tables(self, rng: np.random.Generator, offsets: np.ndarray) -> None:
+        "Draw the tables of all tokens given topics and weights, by (44) and (45), in place."
+        seat_tables(rng, self, np.zeros(self.m_k.size), offsets)
+
 # %% ../nbs/17_direct.ipynb #9c035772
 @njit(nogil=True)
 def seat_tables(
@@ -582,7 +602,7 @@ def add_tables(rng: np.random.Generator, state: Any, offsets: np.ndarray) -> Any
     own = {name: np.array(getattr(state, name)) for name in DirectState._fields}
     tables = {name: np.zeros(own["z"].size, np.int32) for name in ("t", "n_jt", "k_jt")}
     state = HybridState(**tables, **own)
-    seat_tables(rng, state, np.zeros(state.m_k.size), offsets)
+    state.resample_tables(rng, offsets)
     return state
 
 # %% ../nbs/17_direct.ipynb #ed75c459

@@ -20,7 +20,14 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_count, check_int, check_positive, plural
-from .consensus import Components, Consensus, check_fraction, group_table, grouped_weights
+from hdp_nb.consensus import (
+    Components,
+    Consensus,
+    check_fraction,
+    document_nodes,
+    group_table,
+    grouped_weights,
+)
 from .corpus import Corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -463,8 +470,7 @@ def _samples_of(
             "model must keep the topics of its documents, got one that does not: too many tokens,"
             " documents in a stream, or saved by an earlier version"
         )
-    node = others.get("node")
-    node = np.zeros(samples[0].documents.shape[0], int) if node is None else np.asarray(node)
+    node = document_nodes(others.get("node"), samples[0].documents.shape[0])
     return samples, node, model.consensus() if consensus is None else consensus
 
 # %% ../nbs/82_effects.ipynb #96f397f2

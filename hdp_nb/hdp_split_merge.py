@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .direct import HybridState, draw_beta, seat_tables
+from .direct import HybridState, draw_beta
 from .franchise import FranchiseSampler, FranchiseState, renumber_dishes
 from .lda import LDASampler
 from .split_merge import MoveOptions, SplitMerge, log_share, shuffle
@@ -653,7 +653,7 @@ class HDPSplitMerge(SplitMerge):
         if not hasattr(state, "t"):  # draw tables, as `add_tables` does, but copy nothing else
             tables = {name: np.zeros(c.n_tokens, np.int32) for name in ("t", "n_jt", "k_jt")}
             full = HybridState(**tables, **state._asdict())
-            seat_tables(rng, full, np.zeros(full.m_k.size), c.offsets)
+            full.resample_tables(rng, c.offsets)
         # The arrays themselves, not copies.
         seating = FranchiseState(*(getattr(full, name) for name in FranchiseState._fields))
         options = MoveOptions(self.n_proposals, self.scans, self.anchors == "informed")

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['TINY', 'COARSE', 'FINE', 'MOST', 'SHARE_SPREADS', 'Cells', 'count_cells', 'Mixture',
-           'ShareCurve', 'MoveWorkspace', 'new_mixture', 'draw_topic', 'mix_words', 'draw_mixture',
-           'allocate', 'begin_moves', 'end_moves', 'offset', 'begin_curve', 'fit_curve',
-           'weigh_shares', 'draw_share', 'draw_node_share', 'log_node_share']
+           'ShareCurve', 'MoveWorkspace', 'new_mixture', 'draw_topic', 'mix_words',
+           'draw_proportions', 'allocate', 'begin_moves', 'end_moves', 'offset', 'begin_curve',
+           'fit_curve', 'weigh_shares', 'draw_share', 'draw_node_share', 'log_node_share']
 
 # %% ../nbs/22_moves.ipynb #67164ac2
 import math
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from .blocked import share_cells
+from .blocked import begin_runs, end_runs, share_cells
 from hdp_nb.special import (
     close_curve,
     draw_curve,
@@ -297,35 +297,24 @@ def mix_words(cells: Cells, mixture: Mixture) -> None:
 
 
 @njit(nogil=True)
-def draw_mixture(
-    rng: np.random.Generator,
-    cells: Cells,
-    mixture: Mixture,
-    z: np.ndarray,
-    n_vk: np.ndarray,
-    rest: np.ndarray,
+def draw_proportions(
+    rng: np.random.Generator, cells: Cells, mixture: Mixture, z: np.ndarray, rest: np.ndarray
 ) -> None:
-    """Draw topics and proportions given the topics of all tokens, (M1), into `mixture`.
+    """Draw proportions given the topics of all tokens, (M1), into `mixture`.
 
     Parameters
     ----------
     rng : numpy.random.Generator
     cells : Cells
     mixture : Mixture
-        `phi`, `pi` and `q` are set, given all others.
+        `pi` is set.
     z : int array, shape (N,)
         Topic of every token; negative for one that is held.
-    n_vk : int array, shape (V, K)
-        Tokens of each word in each topic.
     rest : float array, shape (S,)
         Weight of all other topics at every node.
     """
-    K, eta = mixture.K[()], mixture.eta[()]
-    c, n = np.empty(n_vk.shape[0]), np.empty(K + 1)
-    for k in range(K):
-        for v in range(c.size):
-            c[v] = n_vk[v, k]
-        draw_topic(rng, eta, c, 1.0, mixture.phi[k])
+    K = mixture.K[()]
+    n = np.empty(K + 1)
     for j in range(cells.first.size):
         n[:] = 0.0
         for i in range(cells.first[j], cells.end[j]):
@@ -337,7 +326,6 @@ def draw_mixture(
             total += mixture.pi[k, j]
         for k in range(K):
             mixture.pi[k, j] = max(mixture.pi[k, j] / total, TINY)
-    mix_words(cells, mixture)
 
 
 @njit(nogil=True)
@@ -398,14 +386,14 @@ def allocate(
 def begin_moves(
     rng: np.random.Generator, cells: Cells, state: Any, room: int, least: int = 1, tree: Any = None
 ) -> tuple[Cells, Mixture, MoveWorkspace]:
-    """Draw topics and proportions for a state of direct assignment, (M1).
+    """Draw topics and proportions for the state of a sampler, (M1).
 
     Parameters
     ----------
     rng : numpy.random.Generator
     cells : Cells
         Of all tokens.
-    state : DirectState, HybridState or TreeState
+    state : DirectState, HybridState, BlockedState or TreeState
         Not changed.
     room : int
         By how many topics the moves may add to their number.
@@ -428,14 +416,20 @@ def begin_moves(
     rows, conc = int(free.sum()) + room + 1, None if tree is None else state.conc
     others = state.alpha, float(state.gamma), float(state.eta), tree, conc
     mixture, workspace = new_mixture(cells, state.n_vk.shape[0], rows, *others)
-    workspace.z[:], workspace.least[()] = label[state.z], least
-    held = np.bincount(cells.cell[workspace.z < 0], minlength=len(cells.word))
-    cells = cells._replace(n=cells.n - held)
-    mixture.K[()], n_vk = free.sum(), np.ascontiguousarray(state.n_vk[:, :K][:, free])
+    mixture.K[()], workspace.least[()] = free.sum(), least
     beta = np.atleast_2d(state.beta)
     mixture.beta[:, : int(mixture.K)] = np.maximum(beta[:, :K][:, free], TINY)
     rest = beta[:, :K][:, ~free].sum(axis=1) + beta[:, K]
-    draw_mixture(rng, cells, mixture, workspace.z, n_vk, rest)
+    for phi, n_v in zip(mixture.phi, state.n_vk[:, :K].T[free].astype(float)):
+        draw_topic(rng, float(state.eta), n_v, 1.0, phi)
+    if hasattr(state, "run"):
+        cells, workspace = begin_runs(rng, cells, state, mixture, workspace, label, rest)
+    else:
+        workspace.z[:] = label[state.z]
+        held = np.bincount(cells.cell[workspace.z < 0], minlength=len(cells.word))
+        cells = cells._replace(n=cells.n - held)
+        draw_proportions(rng, cells, mixture, workspace.z, rest)
+    mix_words(cells, mixture)
     return cells, mixture, workspace
 
 
@@ -444,14 +438,14 @@ def end_moves(state: Any, mixture: Mixture, workspace: MoveWorkspace) -> Any:
 
     Parameters
     ----------
-    state : DirectState, HybridState or TreeState
+    state : DirectState, HybridState, BlockedState or TreeState
         That of `begin_moves`; its arrays are used where they are large enough.
     mixture : Mixture
     workspace : MoveWorkspace
 
     Returns
     -------
-    DirectState, HybridState or TreeState
+    DirectState, HybridState, BlockedState or TreeState
         Its tables are not those of the new topics: draw them anew.
     """
     K, old, z = int(mixture.K), int(state.K), workspace.z
@@ -459,8 +453,8 @@ def end_moves(state: Any, mixture: Mixture, workspace: MoveWorkspace) -> Any:
     kept = [array[..., held].copy() for array in (state.n_vk, state.n_k, state.beta)]
     rest, total = np.array(state.beta[..., old]), K + len(held)
     state = resize_capacity(state, max(16 * (1 + (total + 1) // 16), state.n_k.size))
-    if hasattr(state, "run"):  # whose runs the caller sets
-        state = state._replace(topic=state.topic[:0], run=state.run[:0])
+    if hasattr(state, "run"):
+        state = end_runs(state, z, K)
     else:
         state.z[:] = np.where(z >= 0, z, K - 1 - z)
     beta = mixture.beta[:, :K].reshape(*state.beta.shape[:-1], K)

@@ -16,7 +16,7 @@ from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int
-from .consensus import Components, Consensus
+from .consensus import Components, Consensus, document_nodes
 from .corpus import Corpus, as_corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -340,8 +340,7 @@ def _topic_samples(model: Any) -> tuple[list[Components], np.ndarray]:
             "model must keep topics of documents with Dirichlet proportions (HDP, LDA, TreeHDP),"
             f" got {type(model).__name__} without"
         )
-    node = others.get("node")
-    return samples, np.zeros(samples[0].documents.shape[0], int) if node is None else node
+    return samples, document_nodes(others.get("node"), samples[0].documents.shape[0])
 
 
 def check_words(

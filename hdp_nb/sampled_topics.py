@@ -43,9 +43,12 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 
         Where there is no such topic, those of samples_[best_]; of a single sample, all.
         """
-        (samples, others), sole = self._components(), len(self.samples_) == 1
-        labels = [np.arange(samples[0].counts.shape[1])] if sole else None
-        found = find_consensus(samples, self.sample_chain_, labels=labels, **others)
+        if len(self.samples_) == 1:
+            samples, others = self._components()
+            labels = [np.arange(samples[0].counts.shape[1])]
+            found = find_consensus(samples, self.sample_chain_, labels=labels, **others)
+        else:
+            found = self.consensus()
         rows = np.arange(found.n_components)
         if not len(rows):
             here = found.labels[int(self.best_)]

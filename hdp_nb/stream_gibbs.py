@@ -6,7 +6,7 @@
 __all__ = ['START_SWEEPS', 'FEW_TABLES', 'ALIKE', 'ETA_RANGE', 'SampledState', 'SweepRules',
            'Tokens', 'list_tokens', 'first_sampled_state', 'sweep_minibatch', 'sweep_with_room',
            'word_counts', 'set_misfits_apart', 'gain_of_merge', 'merge_alike', 'about_alpha',
-           'round_at_random', 'remember', 'gibbs_step', 'glance_by_sampling']
+           'round_at_random', 'remember', 'gibbs_step', 'SampledStream']
 
 # %% ../nbs/55_stream_gibbs.ipynb #55ab0002
 import math
@@ -62,8 +62,9 @@ class SweepRules(NamedTuple):
 
     sweeps: int = 10  # of a minibatch; ten times as many of the first
     n_topics: int = 100  # among which the tokens of the first are dealt out
-    misfits: int = 5  # documents that begin with a topic of their own; 0 where none is born
+    misfits: int = 5  # documents that begin with a topic of their own
     first_eta: float = 0.5  # eta stays within a factor of ten of it
+    births: bool = True  # whether topics are born
 
 
 class Tokens(NamedTuple):
@@ -437,7 +438,7 @@ def gibbs_step(
     docs: Docs,
     n_docs: int,
     options: OnlineOptions,
-    rules: SweepRules = SweepRules(),  # noqa: B008
+    rules: SweepRules,
 ) -> tuple[SampledState, dict[str, float]]:
     """Learn from one minibatch by sampling it.
 
@@ -451,7 +452,7 @@ def gibbs_step(
     n_docs : int
         D, the documents that the stream stands for.
     options : OnlineOptions
-        For priors and learning rate; no topic is born where `split_merge` is False.
+        For priors and learning rate.
     rules : SweepRules
 
     Returns
@@ -462,7 +463,7 @@ def gibbs_step(
         its topics given past and weights; `tried`, `births` and `deletes`: misfits set apart,
         topics more than before, and fewer.
     """
-    tokens, births = list_tokens(docs), options.split_merge
+    tokens, births = list_tokens(docs), rules.births
     sampled, tables = _start_minibatch(rng, state, tokens, rules)
     shape_rate, free = options.alpha_prior, options.gamma_prior
     prior = FranchisePrior(
@@ -511,30 +512,35 @@ def gibbs_step(
     }
 
 # %% ../nbs/55_stream_gibbs.ipynb #55ab0026
-def glance_by_sampling(
-    rng: np.random.Generator,
-    state: SampledState,
-    docs: Docs,
-    n_docs: int,
-    options: OnlineOptions,
-    rules: SweepRules = SweepRules(),  # noqa: B008
-) -> SampledState:
-    """Show what a state would be if a stream ended with these documents.
+class SampledStream:
+    """How a stream starts, makes a step and shows what waits: by sampling.
 
     Parameters
     ----------
-    rng : numpy.random.Generator
-        Not changed.
-    state : SampledState
-        Not changed.
-    docs, n_docs, options, rules
-        As in `gibbs_step`.
-
-    Returns
-    -------
-    SampledState
-        After a tenth of the sweeps, one at least.
+    rules : SweepRules
     """
-    few = rules._replace(sweeps=-(-rules.sweeps // 10))
-    shown, _ = gibbs_step(deepcopy(rng), state, docs, n_docs, options, few)
-    return shown._replace(t=state.t)
+
+    state: Any = SampledState
+    batch_size = 4000  # documents of a step
+    judged = False  # nobody judges the topics; they are born and die in the sweeps
+
+    def __init__(self, rules: SweepRules):
+        self.rules = rules
+
+    def start(
+        self, rng: np.random.Generator, n_words: int, n_topics: int, *concentrations: float
+    ) -> SampledState:
+        "Return the state before any document is seen, of alpha, gamma and eta."
+        return first_sampled_state(n_words, *concentrations)
+
+    def step(
+        self, rng: Any, state: Any, docs: Docs, n_docs: int, options: Any, judges: Docs | None
+    ) -> tuple[Any, dict[str, Any]]:
+        "Learn from a minibatch of a corpus of so many documents, as `gibbs_step` does."
+        return gibbs_step(rng, state, docs, n_docs, options, self.rules)
+
+    def glance(self, rng: Any, state: Any, docs: Docs, n_docs: int, options: Any) -> Any:
+        "Return what the state would be after a tenth of the sweeps, one at least."
+        few = self.rules._replace(sweeps=-(-self.rules.sweeps // 10))
+        shown, _ = gibbs_step(deepcopy(rng), state, docs, n_docs, options, few)
+        return shown._replace(t=state.t)

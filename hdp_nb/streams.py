@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FEWEST', 'LEAST_STEPS', 'PANEL', 'QUIET', 'SETTLED', 'LEAST_LOOKS', 'MOST_PASSES',
-           'LOOKS', 'put_together', 'glance', 'FitPlan', 'plan_fit', 'minibatches', 'drop_empty',
-           'hide_half', 'Watch', 'learn_in_passes', 'Rows']
+           'LOOKS', 'put_together', 'VariationalStream', 'FitPlan', 'plan_fit', 'minibatches',
+           'drop_empty', 'hide_half', 'Watch', 'learn_in_passes', 'Rows']
 
 # %% ../nbs/54_streams.ipynb #54aa0002
 import math
@@ -16,7 +16,15 @@ import numpy as np
 
 from .corpus import Corpus
 from .e_step import Docs, EStepRules, e_step, make_batch, take, topic_factors
-from .online import OnlineOptions, OnlineState, predict_tokens, settling, update
+from hdp_nb.online import (
+    OnlineOptions,
+    OnlineState,
+    first_online_state,
+    predict_tokens,
+    settling,
+    update,
+)
+from .online_moves import online_step
 from .variational import VariationalState
 
 # %% ../nbs/54_streams.ipynb #54aa0008
@@ -36,30 +44,52 @@ def put_together(one: Docs, other: Docs) -> Docs:
     )
 
 
-def glance(state: OnlineState, docs: Docs, n_docs: int, options: OnlineOptions) -> OnlineState:
-    """Show what a state would be if a stream ended with these documents.
+class VariationalStream:
+    "How a stream starts, makes a step and shows what waits: by variational inference."
 
-    Parameters
-    ----------
-    state : OnlineState
-        It is not changed.
-    docs : Docs
-        Documents that wait for a step, with a token at least.
-    n_docs : int
-        D, the documents that the stream stands for.
-    options : OnlineOptions
+    state: Any = OnlineState
+    batch_size = 200  # documents of a step
+    judged = True  # by documents that nothing learns from; topics change by moves
 
-    Returns
-    -------
-    OnlineState
-        Topics and weights after (6) to (8), concentrations and trials as they are.
-    """
-    batch, alpha = make_batch(docs, len(state.lam)), float(state.alpha)
-    E, rules = topic_factors(state.lam, batch, options.n_jobs), EStepRules(options.tol)
-    found = e_step(batch, E, alpha * state.beta[:-1], alpha, rules=rules, n_jobs=options.n_jobs)
-    held = options._replace(alpha_prior=None, gamma_prior=None, eta_prior=None)
-    shown = update(state, batch, E, found, n_docs, held)
-    return shown._replace(t=state.t, trial=state.trial, child=state.child, taken=state.taken)
+    def start(
+        self, rng: np.random.Generator, n_words: int, n_topics: int, *concentrations: float
+    ) -> OnlineState:
+        "Return the state before any document is seen, of alpha, gamma and eta."
+        return first_online_state(rng, n_words, n_topics, *concentrations)
+
+    def step(
+        self, rng: Any, state: Any, docs: Docs, n_docs: int, options: Any, judges: Docs | None
+    ) -> tuple[Any, dict[str, Any]]:
+        "Learn from a minibatch of a corpus of so many documents, as `online_step` does."
+        return online_step(rng, state, docs, n_docs, options, judges=judges)
+
+    def glance(
+        self, rng: Any, state: OnlineState, docs: Docs, n_docs: int, options: OnlineOptions
+    ) -> OnlineState:
+        """Show what a state would be if a stream ended with these documents.
+
+        Parameters
+        ----------
+        rng : ignored
+        state : OnlineState
+            It is not changed.
+        docs : Docs
+            Documents that wait for a step, with a token at least.
+        n_docs : int
+            D, the documents that the stream stands for.
+        options : OnlineOptions
+
+        Returns
+        -------
+        OnlineState
+            Topics and weights after (6) to (8), concentrations and trials as they are.
+        """
+        batch, alpha = make_batch(docs, len(state.lam)), float(state.alpha)
+        E, rules = topic_factors(state.lam, batch, options.n_jobs), EStepRules(options.tol)
+        found = e_step(batch, E, alpha * state.beta[:-1], alpha, rules=rules, n_jobs=options.n_jobs)
+        held = options._replace(alpha_prior=None, gamma_prior=None, eta_prior=None)
+        shown = update(state, batch, E, found, n_docs, held)
+        return shown._replace(t=state.t, trial=state.trial, child=state.child, taken=state.taken)
 
 # %% ../nbs/54_streams.ipynb #54aa0012
 class FitPlan(NamedTuple):

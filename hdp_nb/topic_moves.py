@@ -14,10 +14,10 @@ import numpy as np
 from numba import njit
 
 from .births import propose_birth
-from .blocked import BlockedSampler, documents_of, draw_tables_of
+from .blocked import BlockedSampler
 from .chain import with_attributes
 from .checks import check_int
-from .direct import DirectSampler, HybridSampler, add_weights, count_tables, seat_tables
+from .direct import DirectSampler, HybridSampler, add_weights
 from .franchise import FranchiseSampler
 from hdp_nb.moves import (
     TINY,
@@ -27,17 +27,14 @@ from hdp_nb.moves import (
     allocate,
     begin_moves,
     count_cells,
-    draw_topic,
     end_moves,
     mix_words,
-    new_mixture,
 )
 from .pairs import Proposal, propose_duplicates, propose_launched
 from .parallel import ParallelSampler
 from .recounts import check_entries
 from .special import draw_index
 from .split_merge import SplitMergeState
-from .topics import document_alpha
 
 # %% ../nbs/25_topic_moves.ipynb #8783a11f
 # Kinds of moves: copies split and merged, launched splits and their merges, births and deaths.
@@ -228,25 +225,16 @@ _LARGE_VOCABULARY = 1000
 _ENOUGH = 50  # topics, from which on no more are split off there
 _HOT = np.array([0.0, 0.35, 0.30, 0.05, 0.0, 0.30])
 _MOVES, _TEMPERATURE, _FITS, _MISFITS = 20, 30.0, 5, 5
-# Nanoseconds of a sweep per token, and per token and topic.
-_SWEEP = {"FranchiseSampler": (100.0, 0.9), "HybridSampler": (65.0, 0.8)}
+# Nanoseconds of a sweep per token, and per token and topic; per cell where there are no tokens.
+_SWEEP = {
+    "FranchiseSampler": (100.0, 0.9),
+    "HybridSampler": (65.0, 0.8),
+    "BlockedSampler": (200.0, 40.0),
+}
 _SWEEP_OTHER = 32.0, 0.3
-_SWEEP_CELLS = 200.0, 40.0  # of a sweep that knows no tokens, per cell, and per cell and topic
 _BEGIN = 35.0, 1.3  # of drawing the mixture, per cell, and per cell and topic
 _MOVE = 110.0, 3000.0  # of a move, per cell and per word
 _FIT = 2.5  # of a step of the fit, per cell and topic
-
-
-@njit(nogil=True)
-def _draw_all_tables(rng, state, offsets):
-    "Draw the numbers of tables of all documents given topics and weights, in place."
-    n_jk = np.zeros(state.n_k.shape[0])
-    state.m_k[:] = 0
-    for j in range(offsets.shape[0] - 1):
-        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
-        state.n_tables[j] = count_tables(
-            rng, state.z, n_jk, state.m_k, state.beta, alpha, first, end
-        )
 
 
 def _counted_cells(counts, offsets):
@@ -255,67 +243,6 @@ def _counted_cells(counts, offsets):
     indptr, n = counts.indptr[np.append(full, len(offsets) - 1)], counts.n.astype(float)
     word, first, end = counts.word.astype(np.int64), offsets[full], offsets[full + 1]
     return Cells(none.astype(np.int32), indptr, word, n, first, end, full, none)
-
-
-def _begin_counted(rng, cells, state, room, least):
-    "What `begin_moves` returns, for a BlockedState."
-    K, V = int(state.K), state.n_vk.shape[0]
-    free = state.n_k[:K] >= least
-    rows, others = int(free.sum()) + room + 1, (float(state.gamma), float(state.eta))
-    mixture, workspace = new_mixture(cells, V, rows, state.alpha, *others)
-    cell = np.searchsorted(np.cumsum(cells.n), np.cumsum(state.run) - 1, side="right")
-    held, n = ~free[state.topic], int(free.sum())
-    taken = np.bincount(cell[held], state.run[held], minlength=len(cells.word))
-    part = cells._replace(n=cells.n - taken)
-    pairs = [np.zeros(2 * int(np.minimum(part.n, rows).sum()), np.int32) for _ in range(2)]
-    workspace = workspace._replace(z=pairs[0], spare=pairs[1])
-    workspace.least[()], mixture.K[()] = least, n
-    mixture.beta[0, :n] = np.maximum(state.beta[:K][free], TINY)
-    for k, counts in enumerate(state.n_vk[:, :K].T[free]):
-        draw_topic(rng, others[1], counts.astype(float), 1.0, mixture.phi[k])
-    offsets = np.append(0, np.cumsum(np.add.reduceat(cells.n, cells.indptr[:-1])))
-    n_jk = documents_of(state.topic, state.run, offsets, K).toarray()
-    weight = np.append(mixture.beta[0, :n], state.beta[:K][~free].sum() + state.beta[K])
-    own = np.column_stack([n_jk[:, free], n_jk[:, ~free].sum(axis=1)])
-    pi = rng.standard_gamma(mixture.alpha[:, None] * weight + own)
-    mixture.pi[:n] = np.maximum(pi[:, :n].T / pi.sum(axis=1), TINY)
-    mix_words(part, mixture)
-    return part, mixture, workspace
-
-
-def _end_counted(state, cells, part, mixture, workspace):
-    "What `end_moves` returns, for a BlockedState: with the runs of the moves and those held."
-    K, small = int(mixture.K), state.n_k < int(workspace.least)
-    held, number = small[state.topic], K + np.cumsum(small) - 1
-    pairs = workspace.z.reshape(-1, 2)
-    used = np.searchsorted(np.cumsum(pairs[:, 1], dtype=np.int64), part.n.sum()) + 1
-    topic = np.append(pairs[:used, 0], number[state.topic[held]]).astype(np.int32)
-    run = np.append(pairs[:used, 1], state.run[held])
-    old = np.searchsorted(np.cumsum(cells.n), np.cumsum(state.run) - 1, side="right")[held]
-    ends = np.cumsum(pairs[:used, 1], dtype=np.int64) - 1
-    order = np.argsort(
-        np.append(np.searchsorted(np.cumsum(part.n), ends, side="right"), old), kind="stable"
-    )
-    return end_moves(state, mixture, workspace)._replace(topic=topic[order], run=run[order])
-
-
-@njit(nogil=True)
-def _draw_run_tables(rng, state, offsets):
-    "Draw the numbers of tables of all documents given runs and weights, in place."
-    n_jk, at = np.zeros(state.n_k.shape[0], np.int64), 0
-    state.m_k[:] = 0
-    for j in range(offsets.shape[0] - 1):
-        alpha, left, tables = document_alpha(state.alpha, j), offsets[j + 1] - offsets[j], 0
-        while left > 0:
-            n_jk[state.topic[at]] += state.run[at]
-            left -= state.run[at]
-            at += 1
-        for k in range(state.K[()]):
-            m = draw_tables_of(rng, n_jk[k], alpha * state.beta[k])
-            n_jk[k] = 0
-            state.m_k[k] += m
-            tables += m
-        state.n_tables[j] = tables
 
 
 class TopicMoves:
@@ -369,13 +296,12 @@ class TopicMoves:
         self.least = check_int("least", least, 1)
         self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1)
         self.corpus = inner.corpus
-        self.counted = isinstance(inner, BlockedSampler)
-        if self.counted:
+        if hasattr(inner, "cells"):
             self.cells = _counted_cells(inner.cells, self.corpus.offsets)
-            per, size = _SWEEP_CELLS, len(self.cells.word)
         else:
             self.cells = count_cells(self.corpus.x, self.corpus.offsets)
-            per, size = _SWEEP.get(type(inner).__name__, _SWEEP_OTHER), self.corpus.n_tokens
+        per = _SWEEP.get(type(inner).__name__, _SWEEP_OTHER)
+        size = len(self.cells.x) or len(self.cells.word)
         self._sweep_cost = per[0] * max(size, 1), per[1] * max(size, 1)
         self._p = _USUAL if self.corpus.n_words < _LARGE_VOCABULARY else _LARGE
 
@@ -452,10 +378,7 @@ class TopicMoves:
         if n_moves == 0 or not (inner.n_k >= self.least).any():
             return inner
         full, room = add_weights(rng, inner), n_moves + misfits
-        if self.counted:
-            begun = _begin_counted(rng, self.cells, full, room, self.least)
-        else:
-            begun = begin_moves(rng, self.cells, full, room, self.least, self.tree)
+        begun = begin_moves(rng, self.cells, full, room, self.least, self.tree)
         cells, mixture, workspace = begun
         if misfits > 0:
             add_misfits(rng, cells, mixture, misfits)
@@ -463,15 +386,9 @@ class TopicMoves:
         propose_moves(rng, cells, mixture, workspace, p, n_moves, temperature, tally)
         if not fitted and not tally[:, 1].any():
             return inner
-        if self.counted:
-            full = _end_counted(full, self.cells, cells, mixture, workspace)
-            _draw_run_tables(rng, full, self.corpus.offsets)
-            return full
         full = end_moves(full, mixture, workspace)
-        if hasattr(full, "t"):
-            seat_tables(rng, full, np.zeros(full.m_k.size), self.corpus.offsets)
-        elif self.tree is None:  # sweeps of a tree begin with the tables
-            _draw_all_tables(rng, full, self.corpus.offsets)
+        if self.tree is None:  # sweeps of a tree begin with the tables
+            full.resample_tables(rng, self.corpus.offsets)
         return type(inner)(*(getattr(full, name) for name in inner._fields))
 
     def sweep(self, rng: np.random.Generator, state: MoveState) -> tuple[MoveState, dict[str, Any]]:

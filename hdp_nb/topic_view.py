@@ -167,8 +167,11 @@ class TopicView:
 
     def _labels(self, words: Sequence[Sequence[str]]) -> list[str]:
         "A label for every topic, whose first words are given."
-        own = getattr(self, "own_labels_", None) or [""] * len(words)
-        return [label or ", ".join(row[:3]) for label, row in zip(own, words)]
+        return [label or ", ".join(row[:3]) for label, row in zip(self._own_labels(), words)]
+
+    def _own_labels(self) -> list[str]:
+        "Labels of the topics' own, where there are any; others are empty."
+        return list(getattr(self, "own_labels_", None) or [""] * len(self.components_))
 
     def label_topics(self, labels: Any) -> Any:
         """Give topics labels of your own, which tables, pictures, reports and saved models have.
@@ -188,12 +191,10 @@ class TopicView:
         ValueError
             There is no such topic, a label is no string, or two topics would have the same.
         """
-        K = len(self.components_)
-        own = getattr(self, "own_labels_", None) or [""] * K
+        K, own = len(self.components_), self._own_labels()
         if labels is None:
             own = [""] * K
         elif isinstance(labels, Mapping):
-            own = list(own)
             for k, label in [(self._topic(topic), label) for topic, label in labels.items()]:
                 own[k] = label
         else:
@@ -361,7 +362,7 @@ class TopicView:
                 parts = [np.unique(getattr(self, name)[row]) for row in rows]
                 value = [part[0] if len(part) == 1 else -1 for part in parts]
                 setattr(model, name, np.array(value, int))
-        own = getattr(self, "own_labels_", None) or [""] * len(to)
+        own = self._own_labels()
         model.own_labels_ = [next((own[k] for k in row if own[k]), "") for row in rows]
         model.existence_ = model._existence()
         return model

@@ -145,3 +145,20 @@ def test_states_of_sequences_in_groups():
     model.samples_ = [kept._replace(z=kept.z[:0]) for kept in model.samples_]
     with pytest.raises(ValueError, match="fit must be run again"):
         model.consensus()
+
+
+def test_what_fit_has_matched_is_what_would_be_matched_again():
+    "Also with another cosine, after another fit, and from copies, whose labels nobody knows."
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=3, random_state=0)
+    model = HDP(n_iter=30, n_chains=1, random_state=0).fit(corpus)
+    for again in (model.merge_topics([0, 1]), model.fit(corpus[:30])):
+        samples, others = again.sampled_components()
+        for cosine in (0.75, 0.95):
+            new = find_consensus(samples, again.sample_chain_, least_cosine=cosine, **others)
+            for _ in range(2):
+                found = again.consensus(cosine)
+                assert all(map(np.array_equal, found.labels, new.labels))
+                assert np.array_equal(found.words, new.words)
+                found.labels[0][:] = -1  # whoever gets a consensus may write into it
+    with pytest.raises(ValueError, match="at least 2"):
+        model.one_sample().consensus()

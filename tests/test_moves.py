@@ -5,7 +5,7 @@ import pytest
 from test_franchise import draw_words, seat, seating_state
 
 from hdp_nb.births import log_receivers, project_topic, propose_birth
-from hdp_nb.blocked import BlockedSampler
+from hdp_nb.blocked import BlockedSampler, end_runs
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
@@ -13,7 +13,7 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import begin_moves, count_cells, end_moves
+from hdp_nb.moves import allocate, begin_moves, count_cells, end_moves
 from hdp_nb.pairs import Proposal, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
@@ -67,6 +67,32 @@ def test_the_end_of_no_moves_is_the_beginning(least):
     for name in ("n_k", "n_vk", "beta"):
         assert (getattr(after, name)[..., :4] == before[name][..., order]).all()
     assert after.beta[4] == before["beta"][4] and (after.n_k[4:] == 0).all()
+
+
+@pytest.mark.parametrize("least", [1, 80])
+def test_counts_are_listed_and_written_back(least):
+    "Runs are those of the state until tokens are drawn; those of held topics are so afterwards."
+    corpus, rng = small(), np.random.default_rng(0)
+    sampler = BlockedSampler(corpus, init=30)
+    moves = TopicMoves(sampler, least=least)
+    state = sampler.init(rng)
+    free, cell_n = state.n_k[:30] >= least, moves.cells.n
+    assert free.all() if least == 1 else 0 < free.sum() < 30
+    part, mixture, workspace = begin_moves(rng, moves.cells, state, 2, least)
+    same = end_runs(state, workspace.z, int(mixture.K))
+    order = np.append(np.flatnonzero(free), np.flatnonzero(~free))
+    assert (order[same.topic] == state.topic).all() and (same.run == state.run).all()
+    assert part.n.sum() == state.n_k[:30][free].sum()
+    workspace.least[()] = 1  # few tokens may be drawn
+    assert allocate(rng, part, mixture, workspace, int(mixture.K))
+    after = end_runs(state, workspace.z, int(mixture.K))
+    cell = np.searchsorted(np.cumsum(cell_n), np.cumsum(after.run) - 1, side="right")
+    assert (np.bincount(cell, after.run) == cell_n).all()  # no run goes over the end of its cell
+    n_vk = np.zeros((corpus.n_words, 30), int)
+    np.add.at(n_vk, (moves.cells.word[cell], after.topic), after.run)
+    assert (n_vk[:, : free.sum()] == workspace.n_vk[:, : free.sum()]).all()
+    assert (n_vk[:, free.sum() :] == state.n_vk[:, :30][:, ~free]).all()
+    assert not np.array_equal(n_vk[:, : free.sum()], state.n_vk[:, :30][:, free])  # they are drawn
 
 
 @pytest.mark.parametrize("kind", [propose_duplicates, propose_birth])

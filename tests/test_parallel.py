@@ -26,8 +26,8 @@ from hdp_nb.direct import (
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler, FranchiseState
 from hdp_nb.parallel import (
+    Offered,
     ParallelSampler,
-    _Offered,
     _open_pool,
     _scale_topics,
     _seat_words,
@@ -74,7 +74,7 @@ def _collect(rng, state, table, work, plan, prior, n, relative, p_K, p_T, same, 
             raise RuntimeError("more topics than expected")
         state.beta[K:] = 0.0
         state.beta[K:L] = atoms
-        sweep_in_one_call(jitted_in_turn, rng, state, _Offered(L, least), table, work, plan, prior)
+        sweep_in_one_call(jitted_in_turn, rng, state, Offered(L, least), table, work, plan, prior)
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
         mean[0] += state.alpha[()] / n
@@ -301,7 +301,7 @@ def test_light_topics_are_left_alone():
     in_turn(
         sample_topics, work.log_p.size, np.uint64(1), 6, gamma_table(0.1), state.n_vk, plan, work
     )
-    _scale_topics(rng, state, _Offered(6, 1e-6), plan, work)
+    _scale_topics(rng, state, Offered(6, 1e-6), plan, work)
     in_turn(add_up_words, work.log_p.size, 6, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 6, state, plan, work)
     light = np.isin(z, [1, 4])
@@ -326,7 +326,7 @@ def test_a_sweep_of_the_documents_from_its_definition():
     in_turn(
         sample_topics, work.log_p.size, np.uint64(1), 3, gamma_table(0.3), state.n_vk, plan, work
     )
-    _scale_topics(rng, state, _Offered(3, 0.0), plan, work)
+    _scale_topics(rng, state, Offered(3, 0.0), plan, work)
     in_turn(add_up_words, work.log_p.size, 3, state.beta, plan, work)
     in_turn(sweep_documents, work.log_p.size, np.uint64(2), 3, state, plan, work)
     phi = work.g[2, :3] * work.inv[:3]

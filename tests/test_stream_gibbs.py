@@ -65,10 +65,12 @@ def test_a_topic_of_the_past_has_the_posterior_of_a_known_beta(bars):
         seen=np.array(5),
     )
     docs = distinct_words(Corpus([1], [0, 1], n_words=2))
-    held = OnlineOptions(1e6, 0.6, None, None, None, split_merge=False)
+    held = OnlineOptions(1e6, 0.6, None, None, None)
     first = 0
     for seed in range(3000):
-        new, _ = gibbs_step(np.random.default_rng(seed), state, docs, 6, held, SweepRules(1))
+        new, _ = gibbs_step(
+            np.random.default_rng(seed), state, docs, 6, held, SweepRules(1, births=False)
+        )
         first += (new.lam - new.eta)[1, 0] > 0
     p = np.array([0.5 * 0.5 / 7.0, 0.3 * 2.5 / 3.0])
     assert abs(first / 3000 - p[0] / p.sum()) < 0.02
