@@ -6,6 +6,7 @@
 __all__ = ['TreeHDP']
 
 # %% ../nbs/64_tree_models.ipynb #7aee0003
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .convergence import MANY
 from .corpus import Corpus
 from .hierarchy import find_nodes
 from .model import Callback, PathLike, PriorLike, Seed, with_groups
+from .seeds import count_seeds
 from .topic_models import GibbsTopicModel
 from .topics import TopicCounts, predictive_topics
 from .tree import TreeSampler
@@ -120,6 +122,8 @@ class TreeHDP(GibbsTopicModel):
         verbose: bool = False,
         max_time: float | None = None,
         power: float = 1.0,
+        seed_words: dict[str, Sequence[Any]] | None = None,
+        seed_strength: int = 10,
     ) -> None:
         self.levels = levels
         self.concentrations = concentrations
@@ -139,6 +143,8 @@ class TreeHDP(GibbsTopicModel):
         self.verbose = verbose
         self.max_time = max_time
         self.power = power
+        self.seed_words = seed_words
+        self.seed_strength = seed_strength
 
     def fit(
         self,
@@ -180,18 +186,21 @@ class TreeHDP(GibbsTopicModel):
         """
         corpus = coarsen(with_groups(self._corpus(X, reset=True), groups), self.power)
         given, rows = self._given(topics)
-        sampler = self._sampler(corpus, given)
+        if topics is not None and self.seed_words is not None:
+            raise ValueError("seed_words must be None where topics are given, got both")
+        sampler = base = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
-        if given is None:
+        if sampler.tree.given.size == 0:
             sampler = self._with_topic_moves(sampler)
         elif self.moves not in ("auto", 0):
             raise ValueError(
-                f'moves must be "auto" or 0 where topics are given, which are held fixed, got'
-                f" {self.moves!r}"
+                'moves must be "auto" or 0 where topics are given or seeded, which they would split'
+                f" and merge, got {self.moves!r}"
             )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
-        self.given_rows_ = rows
+        self.seed_names_, self.seeds_ = list(self.seed_words or []), base.tree.seeds
+        self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
         self._keep(sampler, chains, best)
         self.concentrations_ = chains[best].state.conc.copy()
         self._warn()
@@ -204,6 +213,10 @@ class TreeHDP(GibbsTopicModel):
         eta, eta_prior = self._eta()
         if given is not None and self.eta is None:
             eta, eta_prior = float(given.eta), self.eta_prior
+        seeds = None
+        if self.seed_words is not None:
+            V, vocab = corpus.n_words, self.vocabulary_
+            seeds = count_seeds(self.seed_words, self.seed_strength, V, vocab)
         return TreeSampler(
             corpus,
             self.levels,
@@ -215,6 +228,7 @@ class TreeHDP(GibbsTopicModel):
             self.groups,
             given,
             init,
+            seeds,
         )
 
     def _show(self) -> None:
@@ -228,6 +242,16 @@ class TreeHDP(GibbsTopicModel):
             k = np.bincount(where, minlength=self.n_topics_ + 1).argmax()
             if k < self.n_topics_:
                 self.given_[k] = row
+        if getattr(self, "seed_names_", []):
+            self.own_labels_ = ["" if row < 0 else self.seed_names_[row] for row in self.given_]
+            n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1) - self.seeds_.sum(axis=1)
+            self.word_shares_ = n_v / max(n_v.sum(), 1)
+
+    @property
+    def seeded_(self) -> dict[str, int]:
+        "Row of `components_` of every seeded topic, by name; one that no row is, is left out."
+        names = getattr(self, "seed_names_", [])
+        return {names[row]: k for k, row in enumerate(self.given_) if names and row >= 0}
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus; earlier versions did not save the nodes."
