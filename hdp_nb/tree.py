@@ -30,7 +30,7 @@ from hdp_nb.hierarchy import (
 )
 from .priors import as_prior, is_free
 from .recounts import check_kept_or_state
-from .seeds import place_seeds, resample_seeded_eta, take_given
+from .seeds import name_topics, place_seeds, resample_seeded_eta, take_given
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
     LEAST_WEIGHT,
@@ -662,6 +662,11 @@ class TreeSampler(DirectSampler):
             A row of the trace.
         """
         state, c, seeds = self._sweep(rng, state), self.corpus, self.tree.seeds
+        if seeds.size:
+            state, changed = name_topics(rng, state, seeds)
+            if changed:
+                m_k, beta, K, shapes = state.m_k, state.beta, int(state.K), np.zeros(state.n_k.size)
+                draw_downward(rng, m_k, beta, self.tree.parent, state.conc, K, shapes)
         F, eta = self.tree.given.size - seeds.shape[1], float(state.eta)
         words = log_likelihood(state.n_vk[:, F:], state.n_k[F:], eta)
         if seeds.size:  # (U4)

@@ -190,12 +190,12 @@ class TreeHDP(GibbsTopicModel):
             raise ValueError("seed_words must be None where topics are given, got both")
         sampler = base = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
-        if sampler.tree.given.size == 0:
+        if given is None:
             sampler = self._with_topic_moves(sampler)
         elif self.moves not in ("auto", 0):
             raise ValueError(
-                'moves must be "auto" or 0 where topics are given or seeded, which they would split'
-                f" and merge, got {self.moves!r}"
+                f'moves must be "auto" or 0 where topics are given, which are held fixed, got'
+                f" {self.moves!r}"
             )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
