@@ -137,75 +137,82 @@ def resample_seeded_eta(
 
 # %% ../nbs/30_seeds.ipynb #af71f2dd
 def weigh_names(
-    n_vk: np.ndarray, tables: np.ndarray, seed: np.ndarray, gamma: float, eta: float
+    n: np.ndarray, n_k: np.ndarray, tables: np.ndarray, c: np.ndarray, eta: float, V_eta: float
 ) -> np.ndarray:
-    """Compute log weights of topics to be the seeded one, each against no topic being it (U7).
+    """Compute log weights of topics to be a seeded one, each against that none of them is (U5).
 
     Parameters
     ----------
-    n_vk : int array, shape (V, K)
-        Tokens of every word in every topic, without pseudo-tokens.
-    tables : int array, shape (K,)
-        Tables of every topic at the root; -inf is the weight where there are none.
-    seed : int array, shape (V,)
-        Pseudo-tokens of every word.
-    gamma, eta : float
+    n : int array, shape (words, K)
+        Tokens of the seed words, or of some words more, in every topic, without pseudo-tokens.
+    n_k : int array, shape (K,)
+        Tokens of all words.
+    tables : float array, shape (K,)
+        Tables of every topic at the root, divided by gamma.
+    c : int array, shape (words,)
+        Pseudo-tokens.
+    eta, V_eta : float
+        Dirichlet parameter of the topics, and its sum over the vocabulary.
 
     Returns
     -------
     float array, shape (K,)
         Natural logarithms.
     """
-    mine, V, C = np.flatnonzero(seed), len(seed), seed.sum()
-    log_rising = lambda a, n: gammaln(a + n) - gammaln(a)
-    n_k, c = n_vk.sum(axis=0), seed[mine, None]
-    weight = log_rising(V * eta, n_k) - log_rising(V * eta + C, n_k)
-    weight += (log_rising(eta + c, n_vk[mine]) - log_rising(eta, n_vk[mine])).sum(axis=0)
-    with np.errstate(divide="ignore"):
-        return weight + np.log(tables) - np.log(gamma)
+    rising = lambda a, n: gammaln(a + n) - gammaln(a)
+    words = rising(V_eta, n_k) - rising(V_eta + c.sum(), n_k)
+    words += (rising(eta + c[:, None], n) - rising(eta, n)).sum(axis=0)
+    return words + np.log(tables)
 
 
 def name_topics(rng: np.random.Generator, state: Any, seeds: np.ndarray) -> tuple[Any, bool]:
-    """Draw which topic every seeded one is, one after the other, given all tables (U7).
+    """Draw which topic every seeded one is, one after the other, given all tables (U5).
 
     Parameters
     ----------
     rng : numpy.random.Generator
     state : TreeState
-        With tables that belong to the topics of its tokens. It is not changed.
+        With tables that belong to the topics of its tokens. Its arrays are used where they are
+        large enough.
     seeds : int array, shape (V, S)
         Pseudo-tokens of the first S topics.
 
     Returns
     -------
     state : TreeState
-        With the topics renumbered.
+        Topics are renumbered, seeded ones first.
     changed : bool
-        Whether a seeded topic is another one than before; then the weights are to be drawn anew.
+        Whether one is another than before; then the weights are to be drawn anew.
     """
-    K, S, gamma, eta = int(state.K), seeds.shape[1], float(state.gamma), float(state.eta)
-    n_vk, m_k = state.n_vk[:, :K].copy(), state.m_k[:, :K].copy()
-    n_vk[:, :S] -= seeds
-    m_k[0, :S] -= 1
-    name = np.where(m_k[0, :S] > 0, np.arange(S), -1)  # -1: it has no tokens
+    K, (V, S), eta = int(state.K), seeds.shape, float(state.eta)
+    words = np.flatnonzero(seeds.any(axis=1))
+    n, n_k, tables, c = state.n_vk[words, :K], state.n_k[:K].copy(), state.m_k[0, :K], seeds[words]
+    n[:, :S] -= c
+    n_k[:S] -= c.sum(axis=0)
+    tables = (tables - (np.arange(K) < S)) / state.gamma
+    before = np.where(tables[:S] > 0, np.arange(S), -1)  # -1: it has no tokens
+    name = before.copy()
     for f in range(S):
-        free = np.setdiff1d(np.flatnonzero(m_k[0]), np.delete(name, f))
-        log_w = np.append(weigh_names(n_vk[:, free], m_k[0, free], seeds[:, f], gamma, eta), 0.0)
-        w = np.exp(log_w - log_w.max())
+        free = np.setdiff1d(np.flatnonzero(tables), np.delete(name, f))
+        log_w = weigh_names(n[:, free], n_k[free], tables[free], c[:, f], eta, V * eta)
+        w = np.exp(np.append(log_w, 0.0) - log_w.max(initial=0.0))
         name[f] = np.append(free, -1)[rng.choice(len(w), p=w / w.sum())]
-    if (name == np.where(m_k[0, :S] > 0, np.arange(S), -1)).all():
+    if (name == before).all():
         return state, False
-    old = np.append(name, np.setdiff1d(np.flatnonzero(m_k[0]), name))
-    new, K = np.full(K, -1), len(old)
+    old = np.append(name, np.setdiff1d(np.flatnonzero(tables), name))
+    new = np.zeros(K, state.z.dtype)
     new[old[old >= 0]] = np.flatnonzero(old >= 0)
-    state = resize_capacity(state, max(16 * (1 + K // 16), state.n_k.size))
-    for array, before in ((state.n_vk, n_vk), (state.m_k, m_k)):
+    state.n_vk[:, :S] -= seeds
+    state.m_k[0, :S] -= 1
+    state = resize_capacity(state, max(16 * (1 + len(old) // 16), state.n_k.size))
+    for array in (state.n_vk, state.m_k):
+        moved = np.where(old < 0, 0, array[:, old])
         array[:] = 0
-        array[:, :K] = np.where(old < 0, 0, before[:, old])
+        array[:, : len(old)] = moved
     state.n_vk[:, :S] += seeds
     state.m_k[0, :S] += 1
     state.n_k[:], state.z[:] = state.n_vk.sum(axis=0), new[state.z]
-    state.K[()] = state.node_tables[0] = K
+    state.K[()] = state.node_tables[0] = len(old)
     return state, True
 
 # %% ../nbs/30_seeds.ipynb #4343098f

@@ -123,7 +123,7 @@ class TreeHDP(GibbsTopicModel):
         max_time: float | None = None,
         power: float = 1.0,
         seed_words: dict[str, Sequence[Any]] | None = None,
-        seed_strength: int = 10,
+        seed_strength: int = 1,
     ) -> None:
         self.levels = levels
         self.concentrations = concentrations
@@ -258,7 +258,8 @@ class TreeHDP(GibbsTopicModel):
         samples, others = super()._components()
         if not hasattr(self, "doc_nodes_"):
             samples = [sample._replace(documents=None) for sample in samples]
-        return samples, {**others, "node": getattr(self, "doc_nodes_", None)}
+        n_known = len(getattr(self, "seed_names_", []))
+        return samples, {**others, "node": getattr(self, "doc_nodes_", None), "n_known": n_known}
 
     def _given(self, topics: Any) -> tuple[TopicCounts | None, np.ndarray]:
         "Given topics as TopicCounts, and the row of each in `one_sample()` of their model."
