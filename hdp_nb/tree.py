@@ -341,7 +341,7 @@ def resample_concentrations(
         if not is_free(here):
             continue
         total, new = 0, 0.0
-        if l == 0:  # seeded topics are there before any customer (U5)
+        if l == 0:  # the tables of seeded topics are no data (U6)
             total = antoniak(rng, tree.seeds.shape[1], conc[0]) - tree.seeds.shape[1]
         for s in range(conc.shape[0]):
             n_s[s] = m_k[s].sum() if level[s] == l else 0

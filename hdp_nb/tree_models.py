@@ -55,17 +55,29 @@ class TreeHDP(GibbsTopicModel):
         level.
     moves : "auto" or int
         Moves that split, merge and dissolve topics before the sweeps, as in `HDP`. With topics
-        given to `fit` "auto" is none, and other numbers than 0 are refused.
+        given to `fit` "auto" is none, and other numbers than 0 are refused. Seeded topics are left
+        to the sweeps.
     init : "opposite", int, "sequential", int array of shape (n_tokens,), or state
         The start of the chains. "opposite": even chains begin with one topic, odd ones (and a
         single chain) with 100, as in `HDP`. The others are of all chains: every token in one of
         that many topics at random; sequential prediction; the topics of the tokens; or the state of
-        another chain. Topics given to `fit` are not counted in the number, and are the first ones
-        in an array.
+        another chain. Topics that are given or seeded are not counted in the number, and are the
+        first ones in an array; seed words begin in theirs.
     n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose, max_time
         The run of the chains: how long, what is kept, how many, as in `HDP`.
     power : float, above 0, at most 1
         What a token counts, as in `HDP`.
+    seed_words : dict from name to list of words, or None
+        Topics that are known to be there: a name and some words of each (without a vocabulary,
+        numbers of columns). The prior of such a topic is Dirichlet(eta + seed_strength for these
+        words), its weight that of a topic which was seen once (notebook 30_seeds). It is in all
+        samples, the name is its label, and the data may override the words, or leave it without a
+        token. Not together with topics given to `fit`. An eta that is learned stays that of the
+        prior: pseudo-tokens are no data.
+    seed_strength : int
+        Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
+        share of a seed word in its topic, (eta + strength)/(n_words eta + all pseudo-tokens), what
+        it is in truth: a few words with many tokens say that the topic has hardly any other.
 
     Attributes
     ----------
@@ -86,6 +98,12 @@ class TreeHDP(GibbsTopicModel):
         others.
     given_rows_ : int array
         The same numbers, in the order in which samples have the given topics.
+    seeded_ : dict from name to int
+        Row of `components_` of every seeded topic. (`given_` has the number of the name instead.)
+    seed_names_ : list of str
+        The names, in the order of the topics in all samples, which have the seeded ones first.
+    seeds_ : int array, shape (n_words, len(seed_names_))
+        Pseudo-tokens, which the samples' counts of words contain. Empty without seed words.
     levels_ : list of str
         The group columns, outermost first.
     doc_nodes_ : int array, shape (n_docs,)
@@ -100,6 +118,8 @@ class TreeHDP(GibbsTopicModel):
 
     given_: np.ndarray
     given_rows_: np.ndarray
+    seed_names_: list[str]
+    seeds_: np.ndarray
     order_: np.ndarray  # of earlier versions
 
     def __init__(
