@@ -355,7 +355,7 @@ def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
         if counted is None:  # tokens in given topics are not counted
             found = check_csr(state.data, state.indices, state.indptr, state.beta.shape[-1] - 1)
             check_entries("the counts of words", found, own, own + n_v)
-        elif seeded and state.n_jk is not None:
+        elif given is not None and state.n_jk is not None:
             n_k = state.n_vk.sum(axis=0)
             n_k[: given.shape[1]] -= given.sum(axis=0)
             check_same("the tokens of topics", state.n_jk.sum(axis=0), n_k)

@@ -87,7 +87,7 @@ def place_seeds(rng: np.random.Generator, x: np.ndarray, z: np.ndarray, seeds: n
         Pseudo-tokens of every word in the seeded topics, which are the first S.
     """
     if seeds.size:
-        mine = np.flatnonzero(seeds.any(axis=1)[x])
+        mine = np.flatnonzero(seeds.sum(axis=1)[x])
         among = 1 - rng.random((len(mine), seeds.shape[1]))
         z[mine] = np.argmax((seeds[x[mine]] > 0) * among, axis=1)
 

@@ -19,6 +19,7 @@ from .convergence import MANY
 from .corpus import Corpus
 from .hierarchy import find_nodes
 from .model import Callback, PathLike, PriorLike, Seed, with_groups
+from .recounts import check_kept_topics
 from .seeds import count_seeds
 from .topic_models import GibbsTopicModel
 from .topics import TopicCounts, predictive_topics
@@ -280,6 +281,10 @@ class TreeHDP(GibbsTopicModel):
             samples = [sample._replace(documents=None) for sample in samples]
         n_known = len(getattr(self, "seed_names_", []))
         return samples, {**others, "node": getattr(self, "doc_nodes_", None), "n_known": n_known}
+
+    def _check_sample(self, sample: TopicCounts) -> None:
+        given = len(getattr(self, "given_rows_", ())) > 0  # whose counts are not of these documents
+        check_kept_topics(sample, given=given)
 
     def _given(self, topics: Any) -> tuple[TopicCounts | None, np.ndarray]:
         "Given topics as TopicCounts, and the row of each in `one_sample()` of their model."

@@ -21,6 +21,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import run_chain
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
@@ -270,12 +271,12 @@ def seeded(name, seeds=SEEDS, **options):
     return sampler, exact
 
 
-@pytest.mark.parametrize("name", ["three", "depths"])
+@pytest.mark.parametrize("name", ["three", "four"])
 def test_seeded_topics_are_exact(name):
-    "The kernel alone; the same topics with other seeds are the control."
+    "The kernel alone; the same topics without pseudo-tokens are the control."
     sampler, exact = seeded(name)
     assert error(sampler, exact(seeds=SEEDS)) < TOLERANCE
-    assert error(sampler, exact(seeds=SEEDS[:, ::-1])) > 2 * TOLERANCE
+    assert error(sampler, exact(seeds=0 * SEEDS)) > 2 * TOLERANCE
 
 
 @pytest.mark.parametrize("with_moves", [False, True])
@@ -940,7 +941,8 @@ ROWS = {"top": [0, 1, 2, 3], "left": [0, 4, 8, 12], "no bar": [0, 5, 11, 14]}
 
 def test_seed_words_of_a_model(bars, tmp_path):
     "They name topics, in all samples, and are in no share of words or tokens."
-    model = quick(seed_words=ROWS, n_iter=60, n_chains=2).fit(bars)
+    with pytest.warns(ConvergenceWarning):
+        model = quick(seed_words=ROWS, n_iter=60, n_chains=2).fit(bars)
     assert model.seed_names_ == list(ROWS) and model.seeds_.sum(axis=0).tolist() == [4] * 3
     assert model.seeded_.keys() == ROWS.keys()
     for f, (name, k) in enumerate(model.seeded_.items()):
@@ -955,8 +957,10 @@ def test_seed_words_of_a_model(bars, tmp_path):
     assert np.allclose(model.doc_topic_.sum(axis=1), 1) and np.isfinite(model.score(bars))
     consensus = model.consensus()
     assert np.allclose(consensus.components_, model.components_)
-    model.save(tmp_path / "m.npz")
-    again = TreeHDP.load(tmp_path / "m.npz")
+    for later in (quick().fit(bars[:20], topics=model), model):
+        later.save(tmp_path / "m.npz")
+        again = TreeHDP.load(tmp_path / "m.npz")
+        assert np.array_equal(again.given_, later.given_)
     assert again.seeded_ == model.seeded_ and again.topic_labels_ == model.topic_labels_
     assert again.seed_words == ROWS and again.score(bars) == model.score(bars)
     assert again.one_sample().seeded_.keys() == ROWS.keys()
