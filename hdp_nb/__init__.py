@@ -102,6 +102,7 @@ _MODULES = (
     "results",
     "sampled_topics",
     "saved_models",
+    "seeds",
     "sequence_models",
     "shards",
     "special",

@@ -590,6 +590,7 @@ def find_consensus(
     vocabulary: list[str] | None = None,
     least_cosine: float = LEAST_COSINE,
     labels: list[np.ndarray] | None = None,
+    n_known: int = 0,
 ) -> Consensus:
     """Match the components of all samples, and sum up what the samples say of each.
 
@@ -610,6 +611,8 @@ def find_consensus(
     labels : list of int arrays, shape (K,), optional
         The component that each one of each sample is, where that is known; -1 for the rest. Nothing
         is matched then, and one sample is enough.
+    n_known : int
+        The first n_known are known to be the same ones in all samples; the others are matched.
 
     Returns
     -------
@@ -628,7 +631,9 @@ def find_consensus(
         )
     least_cosine = check_fraction("least_cosine", least_cosine)
     if labels is None:
-        labels = match_components([sample.counts for sample in samples], least_cosine)
+        others = [csr_array(sample.counts)[:, n_known:] for sample in samples]
+        found = match_components(others, least_cosine)
+        labels = [np.append(np.arange(n_known), k + n_known * (k >= 0)) for k in found]
     n = max(int(label.max(initial=-1)) for label in labels) + 1
     draws = np.zeros((len(samples), n + 1))
     for row, sample, label in zip(draws, samples, labels):

@@ -70,7 +70,9 @@ class Tree(NamedTuple):
     end: np.ndarray  # (S,)
     level: np.ndarray  # (S,) steps from the root
     node: np.ndarray  # (J,) the node that each document hangs under
-    given: np.ndarray  # (F,) root tables of given topics, held fixed: slots 0..F-1
+    given: np.ndarray  # (F,) root tables of topics that are given: slots 0..F-1
+    # (V, F) pseudo-tokens of these topics where they are seeded; (0, 0) where they are held fixed
+    seeds: np.ndarray = np.zeros((0, 0), np.int32)
 
 # %% ../nbs/30_hierarchy.ipynb #d1ed73d3
 def plant_tree(paths: Sequence[tuple], groups: Iterable[tuple] = ()) -> tuple[list[tuple], Tree]:

@@ -196,6 +196,11 @@ def _count_runs(state, corpus, K):
     return n_vk.reshape(corpus.n_words, K)
 
 
+def _seeded(tree):
+    "Whether given topics count their tokens, which their pseudo-tokens are added to."
+    return tree is not None and tree.seeds.size > 0
+
+
 def check_topic_state(
     state: Any, corpus: Any, n_given: Any = None, tree: Any = None, fixed: bool = False
 ) -> None:
@@ -207,7 +212,8 @@ def check_topic_state(
         FranchiseState, DirectState, HybridState, BlockedState or TreeState.
     corpus : Corpus
     n_given : int array, shape (V, F), optional
-        Words of given topics, which keep the words that they came with.
+        Words of given topics, which keep the words that they came with; where the tree has seeds,
+        pseudo-tokens, to which tokens are added.
     tree : Tree, optional
     fixed : bool
         Whether the number of topics is known, so that some may be empty.
@@ -227,7 +233,8 @@ def check_topic_state(
         check_entries("z", state.z, 0, K - 1, corpus.x.shape, whole=True)
         n_vk = np.bincount(corpus.x.astype(np.int64) * K + state.z, minlength=V * K).reshape(V, K)
     if n_given is not None:
-        n_vk[:, : n_given.shape[1]] = n_given
+        mine = n_vk[:, : n_given.shape[1]]
+        mine[:] = n_given + (mine if _seeded(tree) else 0)
     check_entries("n_vk", state.n_vk, shape=(V, capacity), whole=True)
     check_same("n_vk", state.n_vk, n_vk)
     check_same("n_k", state.n_k, n_vk.sum(axis=0))
@@ -342,12 +349,16 @@ def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
     """
     if hasattr(state, "indptr"):
         n_v, given = corpus.word_counts(), options.get("n_given")
-        free = given is None
-        check_kept_topics(state, n_v if free else None, not free, corpus.doc_lengths)
-        if given is not None:  # tokens in given topics are not counted
-            K, own = state.beta.shape[-1] - 1, given.sum(axis=1)
-            found = check_csr(state.data, state.indices, state.indptr, K)
+        own, seeded = 0 if given is None else given.sum(axis=1), _seeded(options.get("tree"))
+        counted = n_v + own if given is None or seeded else None
+        check_kept_topics(state, counted, given is not None, corpus.doc_lengths)
+        if counted is None:  # tokens in given topics are not counted
+            found = check_csr(state.data, state.indices, state.indptr, state.beta.shape[-1] - 1)
             check_entries("the counts of words", found, own, own + n_v)
+        elif given is not None and state.n_jk is not None:
+            n_k = state.n_vk.sum(axis=0)
+            n_k[: given.shape[1]] -= given.sum(axis=0)
+            check_same("the tokens of topics", state.n_jk.sum(axis=0), n_k)
     else:
         check_topic_state(state, corpus, **options)
 

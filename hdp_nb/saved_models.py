@@ -243,7 +243,11 @@ class SavedModel(BaseEstimator):
                 for i, sample in enumerate(value):
                     if hasattr(sample, "check"):
                         with naming(f"{name}[{i}]"):
-                            sample.check()
+                            self._check_sample(sample)
+
+    def _check_sample(self, sample: Any) -> None:
+        "Check a kept sample by itself."
+        sample.check()
 
 
 def _leaves(nest: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -233,7 +233,8 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
 class HDP(GibbsTopicModel):
     """Hierarchical Dirichlet process topic model, by Gibbs sampling.
 
-    The number of topics is inferred. The model is that of Teh, Jordan, Beal & Blei (2006).
+    The number of topics is inferred. The model is that of Teh, Jordan, Beal & Blei (2006). Topics
+    that are known by some of their words: `TreeHDP(seed_words=...)`, without groups the same model.
 
     Parameters
     ----------

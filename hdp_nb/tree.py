@@ -30,6 +30,7 @@ from hdp_nb.hierarchy import (
 )
 from .priors import as_prior, is_free
 from .recounts import check_kept_or_state
+from .seeds import name_topics, place_seeds, resample_seeded_eta, take_given
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
     LEAST_WEIGHT,
@@ -39,7 +40,6 @@ from hdp_nb.topics import (
     log_likelihood,
     renumber_topics,
     resample_alpha,
-    resample_eta,
     weigh_topics,
 )
 from .traces import log_mixture, new_trace_weights, set_weights
@@ -163,7 +163,8 @@ def assign_in_tree(
         offsets[j + 1], or the token before which there was no slot left for a new topic.
     """
     z, n_vk, n_k, beta = state.z, state.n_vk, state.n_k, state.beta
-    leaf, F, first, end = tree.node[j], tree.given.shape[0], offsets[j], offsets[j + 1]
+    leaf, first, end = tree.node[j], offsets[j], offsets[j + 1]
+    F = tree.given.shape[0] - tree.seeds.shape[1]
     n_jk, prior, total = work.n_jk, work.mass, work.total
     coef, p, partial = work.coef, work.p, work.partial
     alpha, eta = state.alpha[()], state.eta[()]
@@ -340,18 +341,20 @@ def resample_concentrations(
         if not is_free(here):
             continue
         total, new = 0, 0.0
+        if l == 0:  # the tables of seeded topics are no data (U6)
+            total = antoniak(rng, tree.seeds.shape[1], conc[0]) - tree.seeds.shape[1]
         for s in range(conc.shape[0]):
             n_s[s] = m_k[s].sum() if level[s] == l else 0
             if level[s] == l:
                 total += tables[s]
                 new = conc[s]
-        if not prior.per_node and new > 0.0:
+        if not (prior.per_node and l) and new > 0.0:
             new = resample_concentration(rng, new, n_s, total, here)
         for s in range(conc.shape[0]):
             if level[s] == l:
                 conc[s] = (
                     resample_concentration(rng, conc[s], n_s[s : s + 1], tables[s], here)
-                    if prior.per_node
+                    if prior.per_node and l
                     else new
                 )
     state.gamma[()] = conc[0]
@@ -407,7 +410,9 @@ def sweep_tree(
     state.node_tables[0] = state.K[()]
     resample_concentrations(rng, state, tree, prior, lengths, sweep.n_s)
     if is_free(prior.eta):
-        state.eta[()] = resample_eta(rng, state.eta[()], state.n_vk, state.n_k, prior.eta)
+        state.eta[()] = resample_seeded_eta(
+            rng, state.eta[()], state.n_vk, state.n_k, tree.seeds, prior.eta
+        )
     K: Any = state.K[()]
     draw_downward(rng, m_k, beta, tree.parent, state.conc, K, work.p)
     return True
@@ -532,7 +537,8 @@ class TreeSampler(DirectSampler):
         Groups to have in the tree even if no document is in them.
     topics : TopicCounts or None
         Given topics, which are held fixed: their words, and the tables that they have at the root.
-        See above.
+    seeds : int array, shape (V, S), or None
+        Pseudo-tokens of every word in S seeded topics, as `count_seeds` counts them.
     init : "sequential", an int, an array of N topics, or a TreeState
         Where to begin: sequential prediction; every token in one of that many topics (and those
         given) at random; these topics, of which the first are those given; this state.
@@ -550,6 +556,7 @@ class TreeSampler(DirectSampler):
         groups=(),
         topics=None,
         init="sequential",
+        seeds=None,
     ):
         if not (levels is None or isinstance(levels, list | tuple)):
             raise ValueError(
@@ -564,33 +571,11 @@ class TreeSampler(DirectSampler):
         self.prior = TreePrior(*map(np.array, zip(*priors)), self.prior.eta, bool(per_node))
         paths = group_paths(corpus, self.levels)
         self.nodes, tree = plant_tree(paths, check_group_paths(groups, len(self.levels)))
-        self.tree = tree._replace(given=self._given(topics))
+        self.n_given, tables = take_given(topics, seeds, corpus.n_words, self.prior.eta.free)
+        self.tree = tree._replace(given=tables)
+        if seeds is not None:
+            self.tree = self.tree._replace(seeds=self.n_given)
         self._by_node = np.argsort(tree.node, kind="stable")
-
-    def _given(self, topics):
-        "Keep the words of given topics; their tables at the root."
-        self.n_given = np.zeros((self.corpus.n_words, 0), np.int32)
-        if topics is None:
-            return np.zeros(0, np.int64)
-        if self.prior.eta.free:
-            raise ValueError(
-                "eta_prior must be None where topics are given: they are held fixed, and eta is"
-                " part of them"
-            )
-        if topics.n_vk.shape[0] != self.corpus.n_words:
-            raise ValueError(
-                f"topics must be over the words of the corpus: {self.corpus.n_words}, got"
-                f" {topics.n_vk.shape[0]}"
-            )
-        self.n_given = topics.n_vk.toarray().astype(np.int32)
-        beta = topics.beta.reshape(-1, topics.beta.shape[-1])[0]
-        if not beta[-1] > 0:
-            raise ValueError(
-                "topics must come from a model that gives weight to unseen topics, got none for"
-                " them"
-            )
-        tables = np.rint(beta[:-1] / beta[-1] * topics.gamma)  # undoes (K2)
-        return np.maximum(tables, 1).astype(np.int64)
 
     def params(self) -> dict[str, Any]:
         "Return everything that identifies model and data in a checkpoint."
@@ -602,6 +587,7 @@ class TreeSampler(DirectSampler):
             "level": self.tree.level,
             "given": self.tree.given,
             "n_given": self.n_given,
+            **({"seeded": True} if self.tree.seeds.size else {}),
         }
 
     def _empty(self, K):
@@ -636,7 +622,11 @@ class TreeSampler(DirectSampler):
             state = self._empty(F)
             state.beta[:, : F + 1] = node_weights(state.m_k, state.conc, self.tree.parent, F)
             return self._sweep(rng, state)
-        z = rng.integers(F + start, size=c.n_tokens) if not isinstance(start, np.ndarray) else start
+        H = F - self.tree.seeds.shape[1]  # topics that are held
+        z = start
+        if not isinstance(start, np.ndarray):
+            z = F - H + rng.integers(H + start, size=c.n_tokens)
+            place_seeds(rng, c.x, z, self.tree.seeds)
         if z.shape != c.x.shape or not np.issubdtype(z.dtype, np.integer) or z.min(initial=0) < 0:
             raise ValueError(
                 f"init must hold one topic, a whole number from 0 on, per token: shape {c.x.shape},"
@@ -644,10 +634,10 @@ class TreeSampler(DirectSampler):
             )
         _, z = np.unique(np.append(np.arange(F), z), return_inverse=True)  # no gaps
         z, K = z[F:], z.max(initial=-1) + 1
-        state, new = self._empty(K), z >= F
+        state, new = self._empty(K), z >= H
         state.z[:] = z
         np.add.at(state.n_vk, (c.x[new], z[new]), 1)
-        state.n_k[F:] = state.n_vk[:, F:].sum(axis=0)
+        state.n_k[:] = state.n_vk.sum(axis=0)
         state.beta[:, : K + 1] = 1 / (K + 1)
         return self._sweep(rng, state, move=False)
 
@@ -671,11 +661,19 @@ class TreeSampler(DirectSampler):
         info : dict of float
             A row of the trace.
         """
-        state, F, c = self._sweep(rng, state), self.tree.given.size, self.corpus
-        words = log_likelihood(state.n_vk[:, F:], state.n_k[F:], float(state.eta))
+        state, c, seeds = self._sweep(rng, state), self.corpus, self.tree.seeds
+        if seeds.size:
+            state, changed = name_topics(rng, state, seeds)
+            if changed:
+                m_k, beta, K, shapes = state.m_k, state.beta, int(state.K), np.zeros(state.n_k.size)
+                draw_downward(rng, m_k, beta, self.tree.parent, state.conc, K, shapes)
+        F, eta = self.tree.given.size - seeds.shape[1], float(state.eta)
+        words = log_likelihood(state.n_vk[:, F:], state.n_k[F:], eta)
+        if seeds.size:  # (U4)
+            words -= log_likelihood(seeds, seeds.sum(axis=0), eta)
         if F:
             old = state.z < F
-            x, z, eta = c.x[old], state.z[old], state.eta
+            x, z = c.x[old], state.z[old]
             words += np.log((state.n_vk[x, z] + eta) / (state.n_k[z] + c.n_words * eta)).sum()
         rest = log_in_tree(state, self.tree, c.offsets, np.zeros(state.n_k.size))
         info = self._info(state, words, rest)

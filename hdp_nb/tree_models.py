@@ -6,6 +6,7 @@
 __all__ = ['TreeHDP']
 
 # %% ../nbs/64_tree_models.ipynb #7aee0003
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from .convergence import MANY
 from .corpus import Corpus
 from .hierarchy import find_nodes
 from .model import Callback, PathLike, PriorLike, Seed, with_groups
+from .recounts import check_kept_topics
+from .seeds import count_seeds
 from .topic_models import GibbsTopicModel
 from .topics import TopicCounts, predictive_topics
 from .tree import TreeSampler
@@ -53,17 +56,29 @@ class TreeHDP(GibbsTopicModel):
         level.
     moves : "auto" or int
         Moves that split, merge and dissolve topics before the sweeps, as in `HDP`. With topics
-        given to `fit` "auto" is none, and other numbers than 0 are refused.
+        given to `fit` "auto" is none, and other numbers than 0 are refused. Seeded topics are left
+        to the sweeps.
     init : "opposite", int, "sequential", int array of shape (n_tokens,), or state
         The start of the chains. "opposite": even chains begin with one topic, odd ones (and a
         single chain) with 100, as in `HDP`. The others are of all chains: every token in one of
         that many topics at random; sequential prediction; the topics of the tokens; or the state of
-        another chain. Topics given to `fit` are not counted in the number, and are the first ones
-        in an array.
+        another chain. Topics that are given or seeded are not counted in the number, and are the
+        first ones in an array; seed words begin in theirs.
     n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose, max_time
         The run of the chains: how long, what is kept, how many, as in `HDP`.
     power : float, above 0, at most 1
         What a token counts, as in `HDP`.
+    seed_words : dict from name to list of words, or None
+        Topics that are known to be there: a name and some words of each (without a vocabulary,
+        numbers of columns). The prior of such a topic is Dirichlet(eta + seed_strength for these
+        words), its weight that of a topic which was seen once (notebook 30_seeds). It is in all
+        samples, the name is its label, and the data may override the words, or leave it without a
+        token. Not together with topics given to `fit`. An eta that is learned stays that of the
+        prior: pseudo-tokens are no data.
+    seed_strength : int
+        Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
+        share of a seed word in its topic, (eta + strength)/(n_words eta + all pseudo-tokens), what
+        it is in truth: a few words with many tokens say that the topic has hardly any other.
 
     Attributes
     ----------
@@ -84,6 +99,12 @@ class TreeHDP(GibbsTopicModel):
         others.
     given_rows_ : int array
         The same numbers, in the order in which samples have the given topics.
+    seeded_ : dict from name to int
+        Row of `components_` of every seeded topic. (`given_` has the number of the name instead.)
+    seed_names_ : list of str
+        The names, in the order of the topics in all samples, which have the seeded ones first.
+    seeds_ : int array, shape (n_words, len(seed_names_))
+        Pseudo-tokens, which the samples' counts of words contain. Empty without seed words.
     levels_ : list of str
         The group columns, outermost first.
     doc_nodes_ : int array, shape (n_docs,)
@@ -98,6 +119,8 @@ class TreeHDP(GibbsTopicModel):
 
     given_: np.ndarray
     given_rows_: np.ndarray
+    seed_names_: list[str]
+    seeds_: np.ndarray
     order_: np.ndarray  # of earlier versions
 
     def __init__(
@@ -120,6 +143,8 @@ class TreeHDP(GibbsTopicModel):
         verbose: bool = False,
         max_time: float | None = None,
         power: float = 1.0,
+        seed_words: dict[str, Sequence[Any]] | None = None,
+        seed_strength: int = 1,
     ) -> None:
         self.levels = levels
         self.concentrations = concentrations
@@ -139,6 +164,8 @@ class TreeHDP(GibbsTopicModel):
         self.verbose = verbose
         self.max_time = max_time
         self.power = power
+        self.seed_words = seed_words
+        self.seed_strength = seed_strength
 
     def fit(
         self,
@@ -180,7 +207,9 @@ class TreeHDP(GibbsTopicModel):
         """
         corpus = coarsen(with_groups(self._corpus(X, reset=True), groups), self.power)
         given, rows = self._given(topics)
-        sampler = self._sampler(corpus, given)
+        if topics is not None and self.seed_words is not None:
+            raise ValueError("seed_words must be None where topics are given, got both")
+        sampler = base = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
         if given is None:
             sampler = self._with_topic_moves(sampler)
@@ -191,7 +220,8 @@ class TreeHDP(GibbsTopicModel):
             )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
-        self.given_rows_ = rows
+        self.seed_names_, self.seeds_ = list(self.seed_words or []), base.tree.seeds
+        self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
         self._keep(sampler, chains, best)
         self.concentrations_ = chains[best].state.conc.copy()
         self._warn()
@@ -204,6 +234,10 @@ class TreeHDP(GibbsTopicModel):
         eta, eta_prior = self._eta()
         if given is not None and self.eta is None:
             eta, eta_prior = float(given.eta), self.eta_prior
+        seeds = None
+        if self.seed_words is not None:
+            V, vocab = corpus.n_words, self.vocabulary_
+            seeds = count_seeds(self.seed_words, self.seed_strength, V, vocab)
         return TreeSampler(
             corpus,
             self.levels,
@@ -215,6 +249,7 @@ class TreeHDP(GibbsTopicModel):
             self.groups,
             given,
             init,
+            seeds,
         )
 
     def _show(self) -> None:
@@ -228,13 +263,28 @@ class TreeHDP(GibbsTopicModel):
             k = np.bincount(where, minlength=self.n_topics_ + 1).argmax()
             if k < self.n_topics_:
                 self.given_[k] = row
+        if getattr(self, "seed_names_", []):
+            self.own_labels_ = ["" if row < 0 else self.seed_names_[row] for row in self.given_]
+            n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1) - self.seeds_.sum(axis=1)
+            self.word_shares_ = n_v / max(n_v.sum(), 1)
+
+    @property
+    def seeded_(self) -> dict[str, int]:
+        "Row of `components_` of every seeded topic, by name; one that no row is, is left out."
+        names = getattr(self, "seed_names_", [])
+        return {names[row]: k for k, row in enumerate(self.given_) if names and row >= 0}
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus; earlier versions did not save the nodes."
         samples, others = super()._components()
         if not hasattr(self, "doc_nodes_"):
             samples = [sample._replace(documents=None) for sample in samples]
-        return samples, {**others, "node": getattr(self, "doc_nodes_", None)}
+        n_known = len(getattr(self, "seed_names_", []))
+        return samples, {**others, "node": getattr(self, "doc_nodes_", None), "n_known": n_known}
+
+    def _check_sample(self, sample: TopicCounts) -> None:
+        given = len(getattr(self, "given_rows_", ())) > 0  # whose counts are not of these documents
+        check_kept_topics(sample, given=given)
 
     def _given(self, topics: Any) -> tuple[TopicCounts | None, np.ndarray]:
         "Given topics as TopicCounts, and the row of each in `one_sample()` of their model."

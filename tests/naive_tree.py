@@ -103,6 +103,15 @@ def nested_seatings(docs, node, parent, conc, alpha, given=()):
     yield from seat(0, 0, [[] for _ in parent], 0.0)
 
 
+def urn(words, a):
+    "Probability of words drawn one after the other from an urn with a[v] balls of word v at first."
+    a, p = np.array(a, float), 1.0
+    for v in words:
+        p *= a[v] / a.sum()
+        a[v] += 1
+    return p
+
+
 class TreePosterior:
     """Exact posterior of a tiny corpus under a tree of Dirichlet processes.
 
@@ -110,12 +119,12 @@ class TreePosterior:
     `customers[s]`: expected customers of
     node s; `unseen[s]`: expected weight, at node s, of all topics that no token has.
 
-    Topics may be given: `given[k]` their tables at the root, `phi[k]` their words. They do not
-    count as topics, nor their tables as
-    customers; `tokens[k]` is the expected number of tokens in each.
+    Topics may be given: `given[k]` their tables at the root, `phi[k]` their words, or, where they
+    are seeded, `seeds[:, k]` what is added to eta for every word. They do not count as topics, nor
+    their tables as customers; `tokens[k]` is the expected number of tokens in each.
     """
 
-    def __init__(self, docs, node, parent, conc, alpha, n_words, eta, given=(), phi=()):
+    def __init__(self, docs, node, parent, conc, alpha, n_words, eta, given=(), phi=(), seeds=None):
         words, S, F = [w for doc in docs for w in doc], len(parent), len(given)
         N, total = len(words), 0.0
         self.n_topics, self.same, self.customers, self.unseen, self.tokens = (
@@ -129,7 +138,12 @@ class TreePosterior:
                 z[list(tokens)] = name if name >= 0 else F + k
             new = [i for i in range(N) if z[i] >= F]
             log_p += log_words([words[i] for i in new], z[new].tolist(), n_words, eta)
-            p = exp(log_p) * np.prod([phi[z[i]][words[i]] for i in range(N) if z[i] < F])
+            if seeds is None:
+                p = exp(log_p) * np.prod([phi[z[i]][words[i]] for i in range(N) if z[i] < F])
+            else:
+                p = exp(log_p)
+                for k in range(F):
+                    p *= urn([words[i] for i in range(N) if z[i] == k], eta + seeds[:, k])
             pool = np.empty(S)
             for s in range(S):
                 pool[s] = (

@@ -44,6 +44,8 @@ RNG = np.random.default_rng(0)
 # Twenty documents of 12 tokens over 9 words, the last of which never occurs, and two empty ones.
 DOCS = [[], *(RNG.choice(8, 12, p=RNG.dirichlet(np.full(8, 0.3))).tolist() for _ in range(20)), []]
 CORPUS = Corpus.from_docs(DOCS, n_words=9, groups={"side": ["left", "right"] * 11})
+SEEDS = np.zeros((CORPUS.n_words, 2), np.int32)
+SEEDS[[0, 1, 2], [0, 0, 1]] = 4
 GIVEN = HDP(n_iter=2, n_chains=1, random_state=0).fit(CORPUS).samples_[-1]
 POINTS = RNG.normal(size=(60, 2)) + 3 * RNG.integers(3, size=(60, 1))
 SYMBOLS = np.where(RNG.random(120) < 0.1, -1, RNG.integers(5, size=120))  # some are missing
@@ -101,6 +103,16 @@ def count_tables(state, corpus):
 
 def count_given(sampler, state):
     count_topics(sampler, state, given=GIVEN.n_vk)
+
+
+def count_seeded(sampler, state):
+    z, seeds = state.z, getattr(sampler, "base", sampler).tree.seeds
+    without = state.n_vk.copy()
+    without[:, : seeds.shape[1]] -= seeds
+    counted = SimpleNamespace(z=z, n_vk=without, n_k=state.n_k.copy(), K=state.K, m_k=state.m_k)
+    counted.n_k[: seeds.shape[1]] -= seeds.sum(axis=0)
+    count_topics(sampler, counted, fixed=True)
+    require((state.m_k[0, : seeds.shape[1]] > 0).all(), "the root's tables of seeded topics")
 
 
 def count_all_topics(sampler, state):
@@ -321,6 +333,12 @@ CASES = {
         count_given,
         lambda state: int(state.K) - GIVEN.n_vk.shape[1],
     ),
+    "tree, seeded topics": Case(
+        TreeSampler,
+        lambda folder: TreeSampler(CORPUS, ["side"], init=20, seeds=SEEDS),
+        count_seeded,
+        lambda state: int(state.K) - SEEDS.shape[1],
+    ),
     "mixture": MIXTURE,
     "mixture with moves": moves(DPSplitMerge, MIXTURE, n_proposals=3, until=3),
     "mixture with joins": moves(MixtureMoves, MIXTURE, n_proposals=2, tune=3),
@@ -523,7 +541,8 @@ def test_what_is_traced_to_compare_states_by(new, name):
     "Words with their topics summed out, and the sizes of topics, are what the state says."
     sampler, rng = new(name), np.random.default_rng(4)
     state, info = sampler.sweep(rng, sampler.init(rng))
-    if CASES[name].recount not in (count_topics, count_given, count_all_topics, count_shards):
+    of_topics = count_topics, count_given, count_seeded, count_all_topics, count_shards
+    if CASES[name].recount not in of_topics:
         of_base, of_clusters = hasattr(sampler, "base"), "n_clusters" in info
         of_rows = "n_components" in info  # see 12_dp
         assert "log_mixture" not in info or of_base or of_clusters or of_rows  # see test_nested

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from naive import Posterior, log_words
-from naive_tree import TreePosterior
+from naive_tree import TreePosterior, urn
 from numba import njit
 from quickstart import check_quick_start
 from scipy.sparse import csr_array, issparse
@@ -21,9 +21,11 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import run_chain
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
+from hdp_nb.seeds import name_topics
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_moves import MoveState, TopicMoves
@@ -253,6 +255,97 @@ def test_given_topics_are_held():
     assert np.isclose(info["log_likelihood"], words)
 
 
+SEEDS = np.array([[2, 0], [0, 1]])
+
+
+def seeded(name, seeds=SEEDS, **options):
+    docs, paths, groups, conc = TINY[name]
+    sampler = TreeSampler(
+        corpus_of(docs, paths), None, conc, None, 0.3, groups=groups, seeds=seeds, **options
+    )
+    t = sampler.tree
+    assert t.given.tolist() == [1, 1]
+    exact = partial(
+        TreePosterior, docs, t.node, t.parent, [conc[l] for l in t.level], conc[-1], 2, 0.3, (1, 1)
+    )
+    return sampler, exact
+
+
+@pytest.mark.parametrize("name", ["three", "four"])
+def test_seeded_topics_are_exact(name):
+    "The kernel alone; the same topics without pseudo-tokens are the control."
+    sampler, exact = seeded(name)
+    assert error(sampler, exact(seeds=SEEDS)) < TOLERANCE
+    assert error(sampler, exact(seeds=0 * SEEDS)) > 2 * TOLERANCE
+
+
+@pytest.mark.parametrize("with_moves", [False, True])
+def test_seeded_topics_with_names_and_moves(with_moves):
+    """Whole sweeps, after which seeded topics draw which ones they are, and moves of the others;
+    all parts of the state are what they should be.
+    """
+    base, exact = seeded("three", init=1)
+    sampler = TopicMoves(base, n_moves=4, tune=0, least=1) if with_moves else base
+    rng, n, n_accepted = np.random.default_rng(3), 4000, 0
+    state, tokens, same = sampler.init(rng), np.zeros(2), np.zeros((6, 6))
+    for i in range(n):
+        state, info = sampler.sweep(rng, state)
+        n_accepted += info.get("moves_accepted", 0)
+        inner = state.base if with_moves else state
+        if i % 100 == 0:
+            base.check(inner)
+            check_counts(inner, base)
+        tokens += np.bincount(inner.z, minlength=2)[:2] / n
+        same += np.equal.outer(inner.z, inner.z) / n
+    distance = lambda p: max(abs(tokens - p.tokens).max() / 6, abs(same - p.same).max())
+    assert (n_accepted > 100) == with_moves
+    assert distance(exact(seeds=SEEDS)) < 0.04 < 0.06 < distance(exact(seeds=SEEDS[:, ::-1]))
+
+
+def test_names_alone_are_drawn_from_their_conditional():
+    """One document, a token for each table, nothing else moves: which of three topics is the seeded
+    one, and how often none is, by products of urns.
+    """
+    words, seeds, eta, gamma = [0, 0, 1, 1, 1, 2], np.array([[3], [1], [0]], np.int32), 0.4, 0.7
+    corpus = Corpus.from_docs([words], n_words=3)
+    sampler = TreeSampler(
+        corpus, [], [gamma, 1.0], None, eta, seeds=seeds, init=np.array([1, 1, 2, 2, 2, 3])
+    )
+    state = sampler.init(np.random.default_rng(0))
+    tables, blocks = {0: 2, 1: 3, 2: 1}, ([0, 0], [1, 1, 1], [2])
+    state.m_k[0] = 0
+    state.m_k[0, :4] = 1, *tables.values()
+    weight = [
+        tables[k] / gamma * urn(block, eta + seeds[:, 0]) / urn(block, np.full(3, eta))
+        for k, block in enumerate(blocks)
+    ]
+    exact, seen, rng, n = np.append(weight, 1.0), np.zeros(4), np.random.default_rng(1), 4000
+    for _ in range(n):
+        state, _ = name_topics(rng, state, seeds)
+        first = np.flatnonzero(state.z == 0)
+        seen[words[first[0]] if len(first) else 3] += 1 / n
+        assert (state.n_vk[:, 0] >= seeds[:, 0]).all() and state.m_k[0].sum() == 7
+        assert state.n_vk.sum() == 10 and state.n_k.sum() == 10 and state.z.max() == state.K - 1
+    assert abs(seen - exact / exact.sum()).max() < 0.03
+    assert abs(seen - np.roll(exact, 1) / exact.sum()).max() > 0.1
+
+
+def test_documents_without_free_tokens_say_nothing_to_moves():
+    "All tokens of two documents are of seeded topics, and those of no document of others."
+    docs = [[0] * 6, [1] * 6, [2] * 6, [3, 2] * 3, []]
+    z = np.array([0] * 6 + [1] * 6 + [2] * 6 + [3, 2] * 3)
+    seeds = np.array([[9, 0], [0, 9], [0, 0], [0, 0]], np.int32)
+    for start, moved in ((z, True), (np.minimum(z, 1), False)):
+        base = TreeSampler(Corpus.from_docs(docs, n_words=4), [], seeds=seeds, init=start)
+        sampler, rng = TopicMoves(base, n_moves=3, tune=20, least=1), np.random.default_rng(0)
+        state, n_proposed = sampler.init(rng), 0
+        for _ in range(30):
+            state, info = sampler.sweep(rng, state)
+            n_proposed += info["moves_proposed"]
+            base.check(state.base)
+        assert n_proposed > 0 or not moved
+
+
 def counts_of(n_vk, beta, alpha=1.0, gamma=1.0, eta=0.3):
     n = csr_array(n_vk)
     return TopicCounts(
@@ -373,10 +466,11 @@ def test_joint_distribution_with_everything_free(per_node, moves):
 def check_counts(state, sampler):
     "Every count follows from the topics of the tokens, or lies between the bounds that they set."
     c, t, K, F = sampler.corpus, sampler.tree, int(state.K), sampler.tree.given.size
-    n_vk = np.zeros_like(state.n_vk)
-    new = state.z >= F
+    n_vk, H = np.zeros_like(state.n_vk), F - t.seeds.shape[1]
+    n_vk[:, H:F] = sampler.n_given[:, H:]
+    new = state.z >= H
     np.add.at(n_vk, (c.x[new], state.z[new]), 1)
-    assert (n_vk[:, F:] == state.n_vk[:, F:]).all() and (state.n_vk.sum(axis=0) == state.n_k).all()
+    assert (n_vk[:, H:] == state.n_vk[:, H:]).all() and (state.n_vk.sum(axis=0) == state.n_k).all()
     assert (state.n_k[F:K] > 0).all() and not state.n_k[K:].any() and not state.m_k[:, K:].any()
     n_jk = np.zeros((c.n_docs, K), int)
     np.add.at(n_jk, (np.repeat(np.arange(c.n_docs), c.doc_lengths), state.z), 1)
@@ -840,6 +934,95 @@ def test_given_topics_of_a_model(bars, fitted):
     ]:
         with pytest.raises(ValueError, match=message):
             quick().fit(bars, topics=bad)
+
+
+ROWS = {"top": [0, 1, 2, 3], "left": [0, 4, 8, 12], "no bar": [0, 5, 11, 14]}
+
+
+def test_seed_words_of_a_model(bars, tmp_path):
+    "They name topics, in all samples, and are in no share of words or tokens."
+    with pytest.warns(ConvergenceWarning):
+        model = quick(seed_words=ROWS, n_iter=60, n_chains=2).fit(bars)
+    assert model.seed_names_ == list(ROWS) and model.seeds_.sum(axis=0).tolist() == [4] * 3
+    assert model.seeded_.keys() == ROWS.keys()
+    for f, (name, k) in enumerate(model.seeded_.items()):
+        assert model.topic_labels_[k] == name and model.given_[k] == f and model.existence_[k] == 1
+        assert all(to[f] == k for to in model._matched())
+    for name in ("top", "left"):
+        k = model.seeded_[name]
+        assert set(map(int, model.top_words(4)[k])) == set(ROWS[name])
+        assert model.topic_shares_[k] > 0.05
+    assert model.topic_shares_[model.seeded_["no bar"]] < 0.02
+    assert np.allclose(model.word_shares_, bars.word_counts() / bars.n_tokens)
+    assert np.allclose(model.doc_topic_.sum(axis=1), 1) and np.isfinite(model.score(bars))
+    consensus = model.consensus()
+    assert np.allclose(consensus.components_, model.components_)
+    for later in (quick().fit(bars[:20], topics=model), model):
+        later.save(tmp_path / "m.npz")
+        again = TreeHDP.load(tmp_path / "m.npz")
+        assert np.array_equal(again.given_, later.given_)
+    assert again.seeded_ == model.seeded_ and again.topic_labels_ == model.topic_labels_
+    assert again.seed_words == ROWS and again.score(bars) == model.score(bars)
+    assert again.one_sample().seeded_.keys() == ROWS.keys()
+    k = model.seeded_["top"]
+    assert "top" not in model.drop_topics([k]).seeded_
+    assert model.label_topics({k: "row"}).topic_labels_[k] == "row"
+    assert clone(model).set_params(seed_words=None).fit(bars).seeded_ == {}
+
+
+def test_seeded_chains_resume(bars, tmp_path):
+    def stop(sweep, state):
+        if sweep == 25:
+            raise KeyboardInterrupt
+
+    seeded = partial(quick, seed_words=ROWS, seed_strength=3, n_iter=40, moves=2)
+    seeded().fit(bars, callback=stop, checkpoint=tmp_path / "run.npz")
+    resumed = seeded().fit(bars, checkpoint=tmp_path / "run.npz")
+    assert np.array_equal(resumed.components_, seeded().fit(bars).components_)
+    with pytest.raises(ValueError, match="n_given"):
+        quick(seed_words=ROWS, n_iter=40, moves=2).fit(bars, checkpoint=tmp_path / "run.npz")
+
+
+@pytest.mark.parametrize(
+    "seed_words, message",
+    [
+        ({}, "seed_words must be a dict"),
+        (["ship"], "seed_words must be a dict"),
+        ({"": ["ship"]}, "seed_words must have strings for names, got ''"),
+        ({7: ["ship"]}, "seed_words must have strings for names, got 7"),
+        ({"sea": "ship"}, r"seed_words\['sea'\] must be a list of words"),
+        ({"sea": []}, r"seed_words\['sea'\] must be a list of words"),
+        ({"sea": ["ship", "whale", "oar"]}, r"seed_words\['sea'\] .* 'whale', 'oar' is not"),
+        ({"sea": [3]}, r"seed_words\['sea'\] must be words of X, which 3 is not"),
+        ({"sea": [["ship"]]}, r"seed_words\['sea'\] must be words of X"),
+        ({"sea": ["ship", "ship"]}, r"seed_words\['sea'\] must be distinct, got 'ship' twice"),
+    ],
+)
+def test_bad_seed_words(seed_words, message):
+    corpus = Corpus.from_docs([["ship", "sea"], ["bread", "sea"]])
+    with pytest.raises(ValueError, match=f"^{message}"):
+        quick(seed_words=seed_words).fit(corpus)
+
+
+@pytest.mark.parametrize("strength", [0, -1, 2.5, True, "much", 10**6, np.nan])
+def test_bad_seed_strength(bars, strength):
+    with pytest.raises(ValueError, match="^seed_strength must be"):
+        quick(seed_words=ROWS, seed_strength=strength).fit(bars)
+
+
+def test_seeds_without_a_vocabulary_and_beside_given_topics(bars, fitted):
+    with pytest.raises(ValueError, match=r"^seed_words\['a'\] must be numbers of words, 0 to 15"):
+        quick(seed_words={"a": [16]}).fit(bars)
+    with pytest.raises(ValueError, match="^seed_words must be None where topics are given"):
+        quick(seed_words=ROWS).fit(bars, topics=fitted)
+    both = dict(topics=fitted.samples_[0], seeds=np.ones((16, 1), int))
+    with pytest.raises(ValueError, match="^seeds must be None where topics are given"):
+        TreeSampler(bars, **both)
+    for bad in (np.ones((15, 1), int), np.zeros((16, 1), int), np.ones((16, 1)), -both["seeds"]):
+        with pytest.raises(ValueError, match="^(the sums of )?seeds"):
+            TreeSampler(bars, seeds=bad)
+    shared = quick(seed_words={"a": np.array([0, 1]), "b": (1, 2)}, n_iter=4).fit(bars)
+    assert shared.seeds_[:4].tolist() == [[1, 0], [1, 1], [0, 1], [0, 0]]
 
 
 def test_save_and_load(bars, fitted, tmp_path):
