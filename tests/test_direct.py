@@ -295,7 +295,7 @@ def test_exact_posterior_from_lists(i):
     exact = posterior(i)
     K, T, same, _ = collect(
         DirectSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2),
-        60_000,
+        150_000,
         sweep_with_lists,
     )
     assert (

@@ -134,8 +134,8 @@ def test_joint_distribution_on_the_weak_limit(n_groups):
 @pytest.mark.parametrize("begin", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_two_regimes_are_two_states(begin):
     rng, large = np.random.default_rng(0), []
-    x = np.append(rng.normal(-2, 1, 300), rng.normal(2, 1, 300))
-    count = lambda sweep, state: large.append(int((np.bincount(state.z) > 6).sum()))
+    x = np.append(rng.normal(-2, 1, 200), rng.normal(2, 1, 200))
+    count = lambda sweep, state: large.append(int((np.bincount(state.z) > 4).sum()))
     model = HDPHMM(emission="normal", n_iter=500, init=begin, n_chains=1, random_state=0)
     model.fit(x, callback=count)
     assert np.mean(np.array(large[250:]) == 2) > 0.6 and model.trace_["n_states"][250:].mean() < 4.5
