@@ -156,10 +156,7 @@ def test_nbdev_prepares_every_notebook_for_quarto(made_anew):
         proc_nbs(n_workers=0)
     """
     done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=made_anew,
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", code], cwd=made_anew, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert {path.name for path in (made_anew / "_proc").glob("*.ipynb")} == {
