@@ -153,9 +153,11 @@ def posterior_error(draws: Iterable[Sequence[int]], exact: ExactPosterior) -> fl
         Total variation of the number of components, or the largest error of a probability of being
         together, whichever is larger: 0 to 1. Of S independent draws expect about 1/sqrt(S).
     """
-    zs = [np.asarray(z) for z in draws]
-    K = np.bincount([len(np.unique(z)) for z in zs], minlength=len(exact.p_K)) / len(zs)
-    together = np.mean([np.equal.outer(z, z) for z in zs], axis=0)
+    z = np.array(list(draws))
+    zs = np.sort(z, axis=1)
+    n_components = (np.diff(zs, axis=1) > 0).sum(axis=1) + min(1, zs.shape[1])
+    K = np.bincount(n_components, minlength=len(exact.p_K)) / len(z)
+    together = np.mean(z[:, :, None] == z[:, None, :], axis=0)
     return float(max(abs(K - exact.p_K).sum() / 2, abs(together - exact.together).max()))
 
 # %% ../nbs/10_exact.ipynb #e6e331eb

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.polynomial.polynomial import polymul
 from scipy.special import poch
 
 from .dp import resample_concentration
@@ -66,7 +65,7 @@ def rising_coefficients(n: int, slope: float, start: float = 0.0) -> np.ndarray:
     """
     out: np.ndarray = np.ones(1)
     for i in range(n):
-        out = polymul(out, [start + i, slope])
+        out = np.convolve(out, [start + i, slope])
     return out
 
 
@@ -96,9 +95,9 @@ def sequence_prior(
         p = np.ones(1)
         for (a, b), n in counts.items():
             if b == k:
-                p = polymul(p, rising_coefficients(n, alpha, kappa * (a == k)))
+                p = np.convolve(p, rising_coefficients(n, alpha, kappa * (a == k)))
         tables = [0.0, *(c * math.factorial(m) for m, c in enumerate(p[1:]))]
-        total = polymul(total, tables)
+        total = np.convolve(total, tables)
     for a in {a for a, _ in counts}:
         n = sum(n for (b, _), n in counts.items() if b == a)
         total = total / poch(alpha + kappa * (a is not None), n)

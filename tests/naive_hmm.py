@@ -5,12 +5,11 @@ missing; steps are numbered through all of them.
 """
 
 from collections import Counter
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import comb, exp, factorial, lgamma, log
 
 import numpy as np
 from naive import log_words, partitions
-from numpy.polynomial.polynomial import polymul
 
 
 def transitions(z, lengths):
@@ -26,9 +25,10 @@ def transitions(z, lengths):
 @lru_cache
 def stirling(n):
     "Unsigned Stirling numbers of the first kind s(n, 0..n)."
-    return polymul(stirling(n - 1), [n - 1, 1]) if n else np.ones(1)
+    return np.convolve(stirling(n - 1), [n - 1, 1]) if n else np.ones(1)
 
 
+@lru_cache(10_000)
 def tables_polynomial(n, alpha, kappa):
     "Coefficients in beta of c (c + 1) ... (c + n - 1), where c = alpha beta + kappa."
     out = np.zeros(n + 1)
@@ -52,8 +52,10 @@ def state_polynomial(z, lengths, alpha, kappa=0.0):
         p = np.ones(1)
         for (a, b), n in counts.items():
             if b == k:
-                p = polymul(p, tables_polynomial(n, alpha, kappa * (a == k)))
-        out = polymul(out, [c * factorial(max(m - 1, 0)) if m else 0.0 for m, c in enumerate(p)])
+                p = np.convolve(p, tables_polynomial(n, alpha, kappa * (a == k)))
+        out = np.convolve(
+            out, [c * factorial(max(m - 1, 0)) if m else 0.0 for m, c in enumerate(p)]
+        )
     for a in {a for a, _ in counts}:
         n, conc = sum(c for (b, _), c in counts.items() if b == a), alpha + kappa * (a is not None)
         out = out * exp(lgamma(conc) - lgamma(conc + n))
@@ -95,7 +97,7 @@ class Posterior:
 
     def words(self, eta):
         "p(x | z) for every partition z."
-        out = []
+        out, emission = [], cache(lambda steps: self.emission(list(steps)))
         for z in self.z:
             if self.emission is None:
                 seen = [i for i, v in enumerate(self.x) if v is not None]
@@ -103,8 +105,8 @@ class Posterior:
             else:
                 out.append(
                     sum(
-                        self.emission(
-                            [i for i in range(len(z)) if z[i] == k and self.x[i] is not None]
+                        emission(
+                            tuple(i for i in range(len(z)) if z[i] == k and self.x[i] is not None)
                         )
                         for k in set(z)
                     )

@@ -147,9 +147,9 @@ def test_exact_with_concentrations_resampled(prior):
     _, mean_gamma, p_K = Posterior(docs, V, eta).concentrations((1, 1), prior)
     make = lambda kind: kind(Corpus.from_docs(docs, n_words=V), eta, 1, 1, None, prior, init=1)
     for kind in (DirectSampler, HybridSampler):
-        K, _, _, (_, gamma, _) = collect(make(kind), 200_000)
+        K, _, _, (_, gamma, _) = collect(make(kind), 100_000)
         assert abs(K - p_K).max() < TOLERANCE and abs(gamma / mean_gamma - 1) < 0.05
-    K = collect(make(DirectSampler), 200_000, stale_sweep)[0]
+    K = collect(make(DirectSampler), 20_000, stale_sweep)[0]
     assert abs(K - p_K).max() > 2 * TOLERANCE  # the control
 
 
@@ -191,7 +191,7 @@ def test_prior(kind):
             run_chain(
                 kind(Corpus.from_docs(docs, n_words=1), 0.5, 1.0, 1.0, None, None),
                 np.random.default_rng(seed),
-                2500,
+                1200,
                 burn_in=200,
             ).trace
         )

@@ -63,7 +63,7 @@ def test_categorical_density_is_the_exact_one():
         alpha_prior=None,
         eta=0.5,
         n_symbols=3,
-        n_iter=20_000,
+        n_iter=10_000,
         burn_in=0,
         thin=5,
         random_state=2,
@@ -75,10 +75,10 @@ def test_categorical_density_is_the_exact_one():
     ]
     exact = np.exp(np.array(evidence[1:]) - evidence[0])
     assert p == pytest.approx(exact, abs=0.01) and p.sum() == pytest.approx(1)
-    assert (
-        model.fit(WORDS[:, None]).score_samples([[0], [1], [2]]) == np.log(p)
-    ).all()  # flat or a column
     assert model.score(WORDS) == pytest.approx(np.log(p)[WORDS].mean())
+    model.set_params(n_iter=50)  # flat or a column
+    flat = model.fit(WORDS).score_samples(np.arange(3))
+    assert (model.fit(WORDS[:, None]).score_samples([[0], [1], [2]]) == flat).all()
 
 
 def test_predict_averages_over_samples():

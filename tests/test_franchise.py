@@ -214,7 +214,7 @@ def test_prior():
     K, tables = [], []
     for seed in range(4):
         sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, None, None)
-        trace = run_chain(sampler, np.random.default_rng(seed), 4000, burn_in=200).trace
+        trace = run_chain(sampler, np.random.default_rng(seed), 2000, burn_in=200).trace
         K.append(trace["n_topics"][200:].mean())
         tables.append(trace["n_tables"][200:].mean() / 50)
     harmonic = sum(1 / i for i in range(1, 101))

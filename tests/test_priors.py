@@ -192,7 +192,14 @@ def test_mixture_against_quadrature():
     exact, mean = exact_mixture(words, 3, 0.4, prior)
     wrong, wrong_mean = exact_mixture(words, 3, 0.4, gamma_prior(1.0, 1.0))
     model = DPMixture(
-        alpha_prior=prior, eta=0.4, n_symbols=3, n_iter=20_000, burn_in=100, thin=1, random_state=0
+        alpha_prior=prior,
+        eta=0.4,
+        n_symbols=3,
+        n_iter=20_000,
+        burn_in=100,
+        thin=1,
+        n_chains=1,
+        random_state=0,
     ).fit(words)
     draws, alpha = model.samples_["z"], model.trace_["alpha"][100:]
     assert posterior_error(draws, exact) < 0.02 < 0.1 < posterior_error(draws, wrong)

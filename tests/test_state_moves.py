@@ -134,11 +134,11 @@ def test_joint_distribution_on_the_weak_limit(n_groups):
 @pytest.mark.parametrize("begin", [pytest.param(1, marks=pytest.mark.slow), 20])
 def test_two_regimes_are_two_states(begin):
     rng, large = np.random.default_rng(0), []
-    x = np.append(rng.normal(-2, 1, 300), rng.normal(2, 1, 300))
-    count = lambda sweep, state: large.append(int((np.bincount(state.z) > 6).sum()))
-    model = HDPHMM(emission="normal", n_iter=800, init=begin, n_chains=1, random_state=0)
+    x = np.append(rng.normal(-2, 1, 200), rng.normal(2, 1, 200))
+    count = lambda sweep, state: large.append(int((np.bincount(state.z) > 4).sum()))
+    model = HDPHMM(emission="normal", n_iter=500, init=begin, n_chains=1, random_state=0)
     model.fit(x, callback=count)
-    assert np.mean(np.array(large[400:]) == 2) > 0.6 and model.trace_["n_states"][400:].mean() < 4.5
+    assert np.mean(np.array(large[250:]) == 2) > 0.6 and model.trace_["n_states"][250:].mean() < 4.5
     assert model.trace_["moves_accepted"].sum() > 10
 
 
