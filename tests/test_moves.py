@@ -307,3 +307,16 @@ def test_probabilities_of_the_kinds():
         assert p.shape == (KINDS,) and np.isclose(p.sum(), 1)
     for p in (topic_moves._USUAL, topic_moves._LARGE):
         assert all((p[k] > 0) == (p[k ^ 1] > 0) for k in range(KINDS))
+
+
+@pytest.mark.parametrize("n_words, K, some", [(1000, 60, False), (1000, 10, True), (999, 60, True)])
+def test_large_vocabularies_are_split_into_fifty_topics_and_no_more(n_words, K, some):
+    "In the annealing; after it, moves are as many as their time allows."
+    rng = np.random.default_rng(0)
+    corpus = Corpus.from_docs(rng.integers(n_words, size=(100, 30)), n_words=n_words)
+    moves = TopicMoves(DirectSampler(corpus, init=K), tune=5)
+    state = moves.init(rng)
+    assert state.K == K
+    state, first = moves.sweep(rng, state)  # the first sweep is without moves
+    state, second = moves.sweep(rng, state)
+    assert first["moves_proposed"] == 0 and (second["moves_proposed"] > 0) == some
