@@ -307,8 +307,7 @@ def _document_moments(
     first, second = first / S, second / S
     if not weights and (lengths == 0).any():  # nothing is known but the average document
         mean = first[lengths > 0].mean(axis=0) if lengths.any() else np.eye(n + 1)[-1]
-        first[lengths == 0] = mean
-        second[lengths == 0] = mean**2
+        first[lengths == 0], second[lengths == 0] = mean, mean**2
     return [first, np.sqrt(np.maximum(second - first**2, 0))]
 
 
@@ -658,12 +657,9 @@ def find_consensus(
         draws.std(axis=0),
         draws,
         rest,
-        words[0],
-        words[1],
-        documents[0],
-        documents[1],
-        values[0],
-        values[1],
+        *words,
+        *documents,
+        *values,
         labels,
         chain,
         _similarity(samples, labels, n, chain),
