@@ -651,22 +651,10 @@ def find_consensus(
         node = document_nodes(node, samples[0].documents.shape[0])
         documents = _document_moments(samples, labels, n, node)
     values: Any = [None] * 2 if parameters is None else _parameters(parameters, labels, n)
-    return Consensus(
-        existence,
-        draws.mean(axis=0),
-        draws.std(axis=0),
-        draws,
-        rest,
-        *words,
-        *documents,
-        *values,
-        labels,
-        chain,
-        _similarity(samples, labels, n, chain),
-        _node_weights(samples, labels, n),
-        _flows(samples, labels, draws),
-        vocabulary,
-    )
+    shares = draws.mean(axis=0), draws.std(axis=0), draws, rest
+    between = _similarity(samples, labels, n, chain), _node_weights(samples, labels, n)
+    parts = existence, *shares, *words, *documents, *values, labels, chain, *between
+    return Consensus._make([*parts, _flows(samples, labels, draws), vocabulary])
 
 
 def _node_weights(samples: list[Components], labels: list[np.ndarray], n: int) -> np.ndarray | None:
