@@ -1,7 +1,8 @@
 """Held-out score against CPU time with moves and without them: what the moves cost where nothing is
 gained, on texts and on bars.
 
-    python benchmarks/moves_curves.py [--corpus sotu kjv bars] [--seeds 2] [--seconds 30]
+    python benchmarks/moves_curves.py [--corpus sotu kjv bars] [--samplers crf direct]
+        [--eta fixed learned] [--seeds 2] [--seconds 30]
 
 A chain of the franchise and one of direct assignment from 100 topics at random, eta 0.1 (of
 bars 0.5) or learned, as `HDP` would run it in 300 sweeps (with moves half of them are burn-in, the
@@ -59,19 +60,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--corpus", nargs="+", default=["sotu", "kjv", "bars"])
     parser.add_argument("--samplers", nargs="+", default=["crf", "direct"])
+    parser.add_argument("--eta", nargs="+", default=["fixed", "learned"])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=30)
     options = parser.parse_args()
     found = saved("moves_curves") or {"runs": {}}
-    cases = itertools.product(options.corpus, options.samplers, ("fixed", "learned"))
+    cases = itertools.product(options.corpus, options.samplers, options.eta)
     rows = []
     for corpus, sampler, how in cases:
         for seed, moves in itertools.product(range(options.seeds), (0, "auto")):
             name = f"{short(corpus)}, {sampler}, eta {how}, moves {moves}, seed {seed}"
             if name not in found["runs"]:
                 eta = None if how == "learned" else 0.5 if corpus == "bars" else 0.1
-                found["runs"][name] = run(corpus, sampler, moves, eta, seed, options.seconds)
-                found["machine"] = machine()
+                made = run(corpus, sampler, moves, eta, seed, options.seconds)
+                found = saved("moves_curves") or found  # another run may have saved meanwhile
+                found["runs"][name], found["machine"] = made, machine()
                 save("moves_curves", found)
             marks = found["runs"][name]
             rows.append([name, *(f"{m['score']:.3f}" for m in marks), marks[-1]["sweeps"]])
