@@ -7,7 +7,8 @@ gained, on texts and on bars.
 A chain of the franchise and one of direct assignment from 100 topics at random, eta 0.1 (of
 bars 0.5) or learned, as `HDP` would run it in 300 sweeps (with moves annealed in the first hundred,
 where there are any: with 1,000 words and fifty topics there are none). At 1, 2, 5, 10, 20 and 30
-CPU seconds one sample is scored by document completion on a tenth of the documents. Results: benchmarks/results/moves_curves.json
+CPU seconds one sample is scored by document completion on a tenth of the documents. Results:
+benchmarks/results/moves_curves.json
 """
 
 import argparse
