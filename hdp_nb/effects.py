@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
@@ -50,6 +50,44 @@ def _document_draws(
             continue
         drawn = rng.standard_gamma(counts + grouped_weights(sample, to)[node])
         yield drawn / np.maximum(drawn.sum(axis=1, keepdims=True), 1e-300)
+
+
+def _averages(
+    model: Any, nodes: str | None, tokens: np.ndarray
+) -> tuple[csr_array, list[tuple[Any, ...]]]:
+    """What averages documents with tokens into the rows of a design, (n_rows, n_docs), and of which
+    node each row is, (F7); without `nodes` a row is a document.
+    """
+    row, paths = np.arange(len(tokens)), [()] * len(tokens)
+    if nodes is not None:
+        levels = list(getattr(model, "levels_", []))
+        if nodes not in levels:
+            raise ValueError(
+                "nodes must be a level of the tree of a TreeHDP, here"
+                f" {', '.join(levels) or 'none'} ({type(model).__name__}), got {nodes!r}"
+            )
+        depth = levels.index(nodes) + 1
+        paths = [tuple(path) for path in model.nodes_ if len(path) == depth]
+        number = {path: i for i, path in enumerate(paths)}
+        of_node = [number.get(tuple(path[:depth]), -1) for path in model.nodes_]
+        row = np.array(of_node)[model.doc_nodes_]  # -1: above that level
+    at = np.flatnonzero((row >= 0) & (tokens > 0))
+    size = np.bincount(row[at], minlength=len(paths))
+    table = coo_array((1 / size[row[at]], (row[at], at)), shape=(len(paths), len(tokens)))
+    return table.tocsr(), paths
+
+
+def _check_nodes(data: Any, levels: Sequence[str], paths: list[tuple[Any, ...]]) -> None:
+    "Refuse covariates that name their nodes, and not in the order of the rows."
+    for level, *labels in zip(levels, *paths):
+        if level not in data.columns:
+            continue
+        for i, (has, label) in enumerate(zip(data[level], labels)):
+            if str(has) != str(label):
+                raise ValueError(
+                    "covariates must have the nodes in the order of `model.nodes_`, got"
+                    f" {has!r} in column {level!r} for {label!r} (row {i})"
+                )
 
 
 class _Design(NamedTuple):
@@ -165,7 +203,7 @@ def _prepare(formula: str, data: Any, groups: Any, used: np.ndarray) -> tuple[_D
     if groups is not None:
         if np.shape(groups) != (len(used),):
             raise ValueError(
-                f"groups must have one label for each of {len(used)} documents, got shape"
+                f"groups must have one label for each of {len(used)} rows, got shape"
                 f" {np.shape(groups)}"
             )
         labels, cluster = np.unique(np.asarray(groups)[used], return_inverse=True)
@@ -176,8 +214,8 @@ def _prepare(formula: str, data: Any, groups: Any, used: np.ndarray) -> tuple[_D
     elif n <= p or leverage.max() > 1 - 1e-8:
         alone = np.flatnonzero(used)[leverage > 1 - 1e-8]
         raise ValueError(
-            f"formula must leave documents to judge their variation by; got {p} columns for {n}"
-            f" documents, and some that fit only one of them (rows {alone[:5].tolist()})"
+            f"formula must leave rows to judge their variation by; got {p} columns for {n} rows,"
+            f" and some that fit only one of them (rows {alone[:5].tolist()})"
         )
     return _Design(X, solve, leverage, cluster), spec, names
 
@@ -361,7 +399,7 @@ class Effects(NamedTuple):
     def __repr__(self) -> str:
         n, S = len(self.data), len(self.draws)
         topics = plural(len(self.topics) - 1, "topic")
-        lines = [f"effects on {topics} of {n} documents, {S} samples"]
+        lines = [f"effects on {topics}, {plural(n, 'row')} of covariates, {S} samples"]
         width = max(map(len, self.terms))
         for row in self.table().itertuples():
             if row.term == self.terms[0]:
@@ -388,6 +426,7 @@ def effects(
     formula: str,
     *,
     groups: ArrayLike | None = None,
+    nodes: str | None = None,
     consensus: Consensus | None = None,
     random_state: Any = 0,
 ) -> Effects:
@@ -398,12 +437,17 @@ def effects(
     model : fitted HDP, LDA, TreeHDP, HNHDP or NestedDP; DPMixture and HDPHMM for rows and steps
         With two chains or more.
     covariates : data frame, mapping from names to columns, or Corpus with groups
-        One row for each document of the fit. Documents without tokens are left out.
+        One row for each document of the fit, or for each of the `nodes`. Documents without tokens
+        are left out.
     formula : str
         In the language of R, as the package formulaic reads it: "~ party + bs(year, df=4)". It may
         call functions, so it must not come from strangers.
     groups : sequence of labels, optional
-        What each document is a part of, if documents of one group are not independent.
+        What each row is a part of, if those of one group are not independent.
+    nodes : str, optional
+        A level of a TreeHDP: rows are its nodes, in the order of `model.nodes_`, and proportions
+        the means over the documents of each; if the covariates have columns with the names of the
+        levels, these must agree.
     consensus : Consensus, optional
         Of the model, if it is there already.
     random_state : None, int or Generator
@@ -415,26 +459,31 @@ def effects(
     Raises
     ------
     ValueError
-        The model keeps no samples of its documents or has one chain only; covariates have missing
-        values or another number of rows; the formula names something else.
+        The model keeps no samples of its documents, has one chain only, or no such level;
+        covariates have missing values, another number of rows or other nodes; the formula names
+        something else.
 
     Notes
     -----
-    The method of composition, equations (F1) to (F5) of the notebook. Effects are a little too
+    The method of composition, equations (F1) to (F7) of the notebook. Effects are a little too
     small, because the topics were found without the covariates, (F6).
     """
     samples, node, found = _samples_of("effects", model, consensus)
-    data, J = _as_frame("covariates", covariates), samples[0].documents.shape[0]
-    if len(data) != J:
+    data, tokens = _as_frame("covariates", covariates), samples[0].documents.sum(axis=1)
+    average, paths = _averages(model, nodes, np.asarray(tokens).ravel())
+    if len(data) != len(paths):
+        what = "documents" if nodes is None else f"nodes of level {nodes!r}"
         raise ValueError(
-            f"covariates must have one row for each of the {J} documents of the fit, got"
+            f"covariates must have one row for each of the {len(paths)} {what} of the fit, got"
             f" {len(data)}"
         )
-    used = np.asarray(samples[0].documents.sum(axis=1)).ravel() > 0
+    if nodes is not None:
+        _check_nodes(data, model.levels_, paths)
+    used = np.diff(average.indptr) > 0
     design, spec, terms = _prepare(formula, data, groups, used)
     n = found.n_components
     draws = _document_draws(samples, found.labels, n, node, as_rng(random_state))
-    b, U = zip(*(_regress(design, Y[used]) for Y in draws))
+    b, U = zip(*(_regress(design, (average @ Y)[used]) for Y in draws))
     names = [", ".join(row) for row in found.top_words(3)] if found.words is not None else [""] * n
     return Effects(
         terms,

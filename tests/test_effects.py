@@ -7,6 +7,7 @@ import pytest
 from hdp_nb.corpus import Corpus
 from hdp_nb.effects import effects, make_effects, plot_effects
 from hdp_nb.topic_models import HDP
+from hdp_nb.tree_models import TreeHDP
 from hdp_nb.variational_models import OnlineHDP
 
 pytest.importorskip("formulaic")
@@ -63,7 +64,7 @@ def test_groups_widen_intervals_where_documents_repeat(case):
     model, covariates, _ = case
     many = effects(model, covariates, "~ year", groups=np.arange(81) // 3)
     assert many.freedom == 26
-    with pytest.raises(ValueError, match="groups must have one label for each of 81 documents"):
+    with pytest.raises(ValueError, match="groups must have one label for each of 81 rows"):
         effects(model, covariates, "~ year", groups=[1, 2])
     with pytest.raises(ValueError, match="groups must be more than the 2 columns"):
         effects(model, covariates, "~ year", groups=np.zeros(81))
@@ -76,7 +77,7 @@ def test_groups_widen_intervals_where_documents_repeat(case):
         ("party ~ year", "nothing before ~"),
         ("~ year +", "formula must be in the names"),
         ("~ year + I(2 * year)", "got rank 2 of 3 columns"),
-        ("~ C(year)", "leave documents to judge|got rank"),
+        ("~ C(year)", "leave rows to judge|got rank"),
         (7, "formula must be a text"),
     ],
 )
@@ -118,3 +119,45 @@ def test_models_without_several_chains_are_refused(case):
     online = OnlineHDP(5, n_passes=1, random_state=0).fit(corpus)
     with pytest.raises(ValueError, match="must keep posterior samples for effects, got OnlineHDP"):
         effects(online, covariates, "~ year")
+
+
+@pytest.fixture(scope="module")
+def tree():
+    corpus, covariates, _ = make_effects(60, 40, random_state=6)
+    corpus = Corpus(
+        np.concatenate([np.roll(words, 7 * j) for j, words in enumerate(corpus)]),
+        np.arange(0, corpus.n_tokens + 1, 20),
+        groups={
+            "party": np.repeat(covariates["party"], 2),
+            "speech": np.where(np.arange(120) == 5, "", np.repeat(np.arange(60), 2).astype(str)),
+        },
+        n_words=corpus.n_words,
+    )
+    return TreeHDP(n_iter=40, thin=4, n_jobs=1, random_state=0).fit(corpus), covariates
+
+
+def test_effects_on_the_nodes_of_a_tree(tree):
+    model, covariates = tree
+    speeches = [path for path in model.nodes_ if len(path) == 2]
+    rows = pd.DataFrame(speeches, columns=["party", "speech"])
+    rows["year"] = covariates["year"][rows.speech.astype(int)]
+    found = effects(model, rows, "~ year", nodes="speech")
+    assert len(found.data) == 60 and found.draws.shape[1] == 2
+    assert np.allclose(found.draws.sum(axis=2), [[1, 0]])
+    of_documents = effects(model, {"year": np.repeat(covariates["year"], 2)}, "~ year")
+    both = found.linear(np.eye(2))[0][1], of_documents.linear(np.eye(2))[0][1]
+    assert abs(both[0] - both[1]).max() < 0.1 and not np.allclose(*both)
+    with pytest.raises(ValueError, match="each of the 60 nodes of level 'speech' .*, got 59"):
+        effects(model, rows[1:], "~ year", nodes="speech")
+    with pytest.raises(ValueError, match=r"order of `model.nodes_`, got '.*' in column 'party'"):
+        effects(model, rows[::-1], "~ year", nodes="speech")
+    with pytest.raises(ValueError, match="nodes must be a level .* party, speech .*, got 'year'"):
+        effects(model, rows, "~ year", nodes="year")
+
+
+def test_models_without_a_tree_have_no_nodes(case):
+    model, covariates, _ = case
+    with pytest.raises(
+        ValueError, match=r"nodes must be a level .* here none \(HDP\), got 'party'"
+    ):
+        effects(model, covariates, "~ year", nodes="party")
