@@ -1,12 +1,13 @@
-"""Do intervals hold the truth on corpora of three shapes, simulated from a fit and fitted again?
+"""Do intervals hold the truth on corpora of four shapes, simulated from a fit and fitted again?
 
     python benchmarks/calibration.py [--n 20]
 
-Counts of five topics over 96 words, bars, and short documents of eight topics over 300 words: the
-default HDP by direct assignment, two chains of 300 sweeps, and as many fits of corpora of the same
-shape. Noted are the coverage of 90% intervals of the number of topics, of shares and of words, how
-many true topics were found, and the ranks of the true shares. Shapes that are in
-results/calibration.json already are not made again.
+Counts of five topics over 96 words, bars, short documents of eight topics over 300 words, and
+documents whose proportions depend on two covariates: an HDP by direct assignment, two chains, and
+as many fits of corpora of the same shape. Noted are the coverage of 90% intervals of the number of
+topics, of shares, words and effects, how many true topics were found, and the ranks of the true
+shares. How many sweeps there are is noted, too: "short" is run once in 300 and once in more.
+Shapes that are in results/calibration.json already are not made again.
 """
 
 import argparse
@@ -15,15 +16,23 @@ import warnings
 
 from common import machine, save, saved, table
 
+LONG = 12_000
+
 
 def shapes():
-    "Three corpora."
+    "Corpora, sweeps, and what is asked of effects."
+    from hdp_nb.effects import make_effects
     from hdp_nb.synthetic import make_bars, make_signatures
 
+    short = make_signatures(300, 40, n_words=300, n_topics=8, random_state=0)[0]
+    dependent, covariates, _ = make_effects(100, 100, random_state=0)
+    asked = {"covariates": covariates, "formula": "~ party + year"}
     return {
-        "signatures": make_signatures(100, 200, n_topics=5, random_state=0)[0],
-        "bars": make_bars(200, 80, grid=5, random_state=0)[0],
-        "short": make_signatures(300, 40, n_words=300, n_topics=8, random_state=0)[0],
+        "signatures": (make_signatures(100, 200, n_topics=5, random_state=0)[0], 300, {}),
+        "bars": (make_bars(200, 80, grid=5, random_state=0)[0], 300, {}),
+        "short": (short, 300, {}),
+        "short, long chains": (short, LONG, {}),
+        "covariates": (dependent, 300, asked),
     }
 
 
@@ -35,15 +44,14 @@ def main():
     from hdp_nb.calibration import calibrate
 
     found, rows = saved("calibration") or {"shapes": {}}, []
-    for name, corpus in shapes().items():
+    for name, (corpus, sweeps, asked) in shapes().items():
         if name not in found["shapes"]:
             began = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = HDP("direct", eta=0.5, n_iter=300, thin=5, n_jobs=1, random_state=0).fit(
-                    corpus
-                )
-                result = calibrate(model, corpus, n)
+                options = dict(n_iter=sweeps, thin=max(5, sweeps // 100), n_jobs=1, random_state=0)
+                model = HDP("direct", eta=0.5, **options).fit(corpus)
+                result = calibrate(model, corpus, n, **asked)
             good = result.found
             found["shapes"][name] = {
                 "coverage": {what: list(row) for what, row in result.coverage().items()},
@@ -53,14 +61,16 @@ def main():
                 "n_ranks": result.n_ranks.round(4).tolist(),
                 "converged": float(result.converged.mean()),
                 "n": n,
+                "sweeps": sweeps,
                 "seconds": time.process_time() - began,
             }
             found["machine"] = machine()
             save("calibration", found)
         run = found["shapes"][name]
         cells = [f"{mean:.3f} ({error:.3f})" for mean, error, _ in run["coverage"].values()]
+        cells += [""] * (4 - len(cells))
         rows.append([name, f"{run['found']:.2f}", *cells, f"{run['seconds']:.0f}"])
-    table(["shape", "found", "number", "shares", "words", "CPU s"], rows)
+    table(["shape", "found", "number", "shares", "words", "effects", "CPU s"], rows)
 
 
 if __name__ == "__main__":

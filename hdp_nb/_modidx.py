@@ -65,6 +65,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.calibration.Calibration.found': ('calibration.html#calibration.found', 'hdp_nb/calibration.py'),
                                     'hdp_nb.calibration.Calibration.table': ('calibration.html#calibration.table', 'hdp_nb/calibration.py'),
                                     'hdp_nb.calibration._Judged': ('calibration.html#_judged', 'hdp_nb/calibration.py'),
+                                    'hdp_nb.calibration._Population': ('calibration.html#_population', 'hdp_nb/calibration.py'),
+                                    'hdp_nb.calibration._Population.draw': ('calibration.html#_population.draw', 'hdp_nb/calibration.py'),
                                     'hdp_nb.calibration._break_rest': ('calibration.html#_break_rest', 'hdp_nb/calibration.py'),
                                     'hdp_nb.calibration._inside': ('calibration.html#_inside', 'hdp_nb/calibration.py'),
                                     'hdp_nb.calibration._judge': ('calibration.html#_judge', 'hdp_nb/calibration.py'),

@@ -16,8 +16,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int
-from .consensus import Components, Consensus, check_fraction, document_nodes
+from .consensus import Components, central_interval, check_fraction, document_nodes
 from .corpus import Corpus, as_corpus
+from .effects import effects
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
 from .topic_view import as_table
@@ -41,10 +42,38 @@ def _break_rest(weight: np.ndarray, gamma: float, rng: np.random.Generator) -> n
     return np.hstack([weight[:, :-1], rest * np.append(sticks, left)])
 
 
+class _Population(NamedTuple):
+    "What is known of the documents of the fit, for (L3)."
+
+    formula: str
+    data: Any  # pandas.DataFrame
+    X: np.ndarray  # the design
+
+    def draw(self, rng: np.random.Generator) -> np.ndarray:
+        "Documents with replacement, (J,), of which the formula makes a design that can be solved."
+        n, p = self.X.shape
+        for _ in range(100):
+            pick = rng.integers(n, size=n)
+            X = self.X[pick]
+            if np.linalg.matrix_rank(X) == p and (X * np.linalg.pinv(X).T).sum(axis=1).max() < 0.99:
+                return pick
+        raise ValueError(
+            "formula must have columns that do not hang on single documents: none of a hundred"
+            f" draws of {n} documents left all {p} of {self.formula!r}"
+        )
+
+
 def _simulate(
-    corpus: Corpus, sample: Components, gamma: float, node: np.ndarray, rng: np.random.Generator
+    corpus: Corpus,
+    sample: Components,
+    gamma: float,
+    node: np.ndarray,
+    rng: np.random.Generator,
+    pick: np.ndarray | None = None,
 ) -> tuple[Corpus, SimpleNamespace]:
-    "A corpus of the same shape by (L2), and its truth: words of topics, tokens by topic."
+    """A corpus of the same shape by (L2), and its truth: words of topics, tokens by topic; with
+    `pick` by (L3), and also the proportions of all documents of the fit.
+    """
     prior = np.asarray(sample.prior)
     V, K = sample.counts.shape
     weight = _break_rest(np.asarray(sample.weight, float), gamma, rng)
@@ -52,18 +81,26 @@ def _simulate(
     a[:K] = csr_array(sample.counts).toarray().T + prior[np.asarray(sample.kind)]
     phi = rng.standard_gamma(a)
     phi /= np.maximum(phi.sum(axis=1, keepdims=True), 1e-300)
-    lengths, n_k, docs = corpus.doc_lengths, np.zeros(len(a), int), []
-    for j, length in enumerate(lengths):
-        pi = rng.standard_gamma(weight[node[j]])
-        total = pi.sum()  # all weights may be so small that no variate is above 0
-        n_j = rng.multinomial(length, pi / total if total > 0 else np.eye(len(pi))[0])
+    shape, own = corpus, weight[node]
+    if pick is not None:
+        own[:, :K] += csr_array(sample.documents).toarray()
+    pi = rng.standard_gamma(own)
+    total = pi.sum(axis=1)  # all weights may be so small that no variate is above 0
+    pi[total == 0, 0] = total[total == 0] = 1.0
+    pi /= total[:, None]
+    own = pi
+    if pick is not None:
+        shape, own = corpus[pick], pi[pick]
+    n_k, docs = np.zeros(len(a), int), []
+    for length, pi_j in zip(shape.doc_lengths, own):
+        n_j = rng.multinomial(length, pi_j)
         n_k += n_j
         words = [rng.choice(V, n_j[k], p=phi[k]) for k in np.flatnonzero(n_j)]
         docs.append(np.concatenate([np.zeros(0, int), *words]))
     x = np.concatenate(docs).astype(np.int32)
-    new = Corpus(x, corpus.offsets, corpus.vocab, corpus.groups, n_words=V)
+    new = Corpus(x, shape.offsets, shape.vocab, shape.groups, n_words=V)
     some = n_k > 0
-    return new, SimpleNamespace(phi=phi[some], n_k=n_k[some])
+    return new, SimpleNamespace(phi=phi[some], n_k=n_k[some], pi=pi[:, some])
 
 
 def _rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> float:
@@ -83,20 +120,31 @@ class _Judged(NamedTuple):
     n_rank: float
     shares: np.ndarray  # (topics, 5): truth, low, high, rank, cosine
     words: np.ndarray  # (words, 3): truth, low, high
+    effects: np.ndarray  # (effects, 3): likewise
     converged: float
 
 
 def _judge(
-    model: Any, found: Consensus, truth: SimpleNamespace, rng: np.random.Generator, level: float
+    model: Any,
+    truth: SimpleNamespace,
+    rng: np.random.Generator,
+    level: float,
+    asked: tuple[str, Any] | None,
 ) -> _Judged:
-    "Hold the consensus of a fit against the truth."
+    "Hold the consensus of a fit, and the effects of a formula on it, against the truth."
+    found, rows_of = model.consensus(), {}
+    if asked is not None:
+        formula, data = asked
+        table = effects(model, data, formula, consensus=found, random_state=rng).table(level)
+        slopes = table[table.term != "Intercept"]
+        rows_of = {l: rows[["low", "high"]].to_numpy() for l, rows in slopes.groupby("topic")}
     share = truth.n_k / truth.n_k.sum()
     large = np.flatnonzero(share >= LEAST_TRUE_SHARE)
     unit = lambda a: a / np.maximum(np.linalg.norm(a, axis=1, keepdims=True), 1e-300)
     words = np.zeros((0, truth.phi.shape[1])) if found.words is None else found.words
     cosine = unit(truth.phi[large]) @ unit(words).T
     low, high = found.share_interval(level)
-    rows, inside_words = [], []
+    rows, inside_words, of_effects = [], [], []
     for i, k in enumerate(large):
         if not cosine.shape[1]:
             rows.append([share[k], 0.0, 0.0, np.nan, 0.0])
@@ -109,14 +157,17 @@ def _judge(
             top = np.argsort(-words[l])[:20]
             a, b = found.word_interval(l, level)
             inside_words.append(np.column_stack([truth.phi[k, top], a[top], b[top]]))
+            if l in rows_of:
+                of_effects.append(np.column_stack([truth.b[:, k], rows_of[l]]))
     K = np.array([sample.n_vk.shape[1] for sample in model.samples_])
-    edges = np.quantile(K, [(1 - level) / 2, (1 + level) / 2])
+    least, most = central_interval(K, level)  # between whole numbers
     counted = len(truth.n_k)
     return _Judged(
-        (counted, float(edges[0]), float(edges[1])),
+        (counted, float(np.floor(least)), float(np.ceil(most))),
         _rank(K, counted, rng),
         np.array(rows).reshape(-1, 5),
         np.concatenate([np.zeros((0, 3)), *inside_words]),
+        np.concatenate([np.zeros((0, 3)), *of_effects]),
         np.nan if model.converged_ is None else float(model.converged_),
     )
 
@@ -142,8 +193,11 @@ class Calibration(NamedTuple):
     words : float array, shape (n_words, 3)
         Of the 20 words that are most probable in each topic found: the true probability, and the
         ends of its interval.
-    corpus_of_share, corpus_of_word : int arrays
-        The corpus that each row of `shares` and of `words` is from.
+    effects : float array, shape (n_effects, 3)
+        Of the topics found, of every column of the formula but the intercept: the true effect, and
+        the ends of its interval. Empty without a formula.
+    corpus_of_share, corpus_of_word, corpus_of_effect : int arrays
+        The corpus that each row of `shares`, `words` and `effects` is from.
     converged : float array, shape (n,)
         Whether the chains agreed; NaN for one chain.
     """
@@ -153,8 +207,10 @@ class Calibration(NamedTuple):
     n_ranks: np.ndarray
     shares: np.ndarray
     words: np.ndarray
+    effects: np.ndarray
     corpus_of_share: np.ndarray
     corpus_of_word: np.ndarray
+    corpus_of_effect: np.ndarray
     converged: np.ndarray
 
     @property
@@ -167,9 +223,9 @@ class Calibration(NamedTuple):
 
         Returns
         -------
-        dict from "n_topics", "shares", "words" to (float, float, int)
+        dict from "n_topics", "shares", "words", and "effects" if asked for, to (float, float, int)
             The share that held it, its standard error (each corpus is one observation), and the
-            number of intervals. Shares and words are of topics that were found.
+            number of intervals. All but the first are of topics that were found.
         """
         good = self.found
         parts = {
@@ -177,6 +233,8 @@ class Calibration(NamedTuple):
             "shares": (self.shares[good], self.corpus_of_share[good]),
             "words": (self.words, self.corpus_of_word),
         }
+        if len(self.effects):
+            parts["effects"] = (self.effects, self.corpus_of_effect)
         told = {}
         for name, (rows, corpus) in parts.items():
             inside = _inside(rows[:, 1], rows[:, 0], rows[:, 2])
@@ -221,7 +279,14 @@ class Calibration(NamedTuple):
 
 
 def calibrate(
-    model: Any, X: Any, n: int = 20, *, level: float = 0.9, random_state: Any = 0
+    model: Any,
+    X: Any,
+    n: int = 20,
+    *,
+    covariates: Any = None,
+    formula: str | None = None,
+    level: float = 0.9,
+    random_state: Any = 0,
 ) -> Calibration:
     """Simulate corpora from a fitted model, fit each of them again, and count what intervals hold.
 
@@ -233,6 +298,9 @@ def calibrate(
         The documents of the fit: only their lengths and groups are used.
     n : int
         Number of corpora.
+    covariates, formula : optional
+        As in `hdp_nb.effects.effects`, which needs two chains: the intervals of these effects are
+        judged, too. Corpora are then drawn by (L3), documents with replacement.
     level : float in (0, 1)
         Probability of the intervals.
     random_state : None, int or Generator
@@ -244,11 +312,12 @@ def calibrate(
     Raises
     ------
     ValueError
-        The model keeps no samples of documents, or X has other words.
+        The model keeps no samples of documents, X has other words, a formula comes without
+        covariates or the other way round, or hangs on single documents.
 
     Notes
     -----
-    Equations (L1) and (L2) of the notebook; after Talts et al. (2018), at truths that the fit
+    Equations (L1) to (L3) of the notebook; after Talts et al. (2018), at truths that the fit
     finds plausible.
     """
     check_is_fitted(model)
@@ -268,22 +337,35 @@ def calibrate(
     node = document_nodes(others.get("node"), corpus.n_docs)
     if len(node) != corpus.n_docs:
         raise ValueError(f"X must be the {len(node)} documents of the fit, got {corpus.n_docs}")
-    rng, judged = as_rng(random_state), []
+    rng, judged, population, pick, asked = as_rng(random_state), [], None, None, None
+    if (covariates is None) != (formula is None):
+        raise ValueError(
+            "covariates and formula must be given both or neither, got"
+            f" {'no covariates' if covariates is None else 'no formula'}"
+        )
+    if formula is not None:
+        found = effects(model, covariates, formula)
+        population = _Population(formula, found.data, found.design(found.data))
     for s in rng.integers(len(samples), size=n):
-        new, truth = _simulate(corpus, samples[s], float(model.samples_[s].gamma), node, rng)
+        if population is not None:
+            pick = population.draw(rng)
+            asked = formula, population.data.iloc[pick]
+        gamma = float(model.samples_[s].gamma)
+        new, truth = _simulate(corpus, samples[s], gamma, node, rng, pick)
+        if population is not None:
+            some = corpus.doc_lengths > 0
+            b = np.linalg.pinv(population.X[some]) @ truth.pi[some]
+            truth.b = b[[term != "Intercept" for term in found.terms]]
         again = clone(model).set_params(random_state=int(rng.integers(2**31)))
-        again.fit(new)
-        judged.append(_judge(again, again.consensus(), truth, rng, level))
+        judged.append(_judge(again.fit(new), truth, rng, level, asked))
     each = lambda rows: np.repeat(np.arange(n), [len(row) for row in rows])
-    shares, words = [row.shares for row in judged], [row.words for row in judged]
+    parts = [[getattr(row, name) for row in judged] for name in ("shares", "words", "effects")]
     return Calibration(
         level,
         np.array([row.n_topics for row in judged], float),
         np.array([row.n_rank for row in judged]),
-        np.concatenate(shares),
-        np.concatenate(words),
-        each(shares),
-        each(words),
+        *map(np.concatenate, parts),
+        *map(each, parts),
         np.array([row.converged for row in judged]),
     )
 

@@ -1,9 +1,11 @@
 "Calibration: simulated corpora have the shape asked for, and short chains are found out."
 
+import numpy as np
 import pytest
 
 from hdp_nb.calibration import calibrate, plot_calibration
 from hdp_nb.corpus import Corpus
+from hdp_nb.effects import make_effects
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.variational_models import OnlineHDP
@@ -46,3 +48,24 @@ def test_bad_arguments_are_named():
         calibrate(model, corpus, 1, level=1.5)
     with pytest.raises(ValueError, match="to calibrate, got OnlineHDP"):
         calibrate(OnlineHDP(3, n_passes=1, random_state=0).fit(corpus), corpus)
+
+
+def test_effects_are_judged_where_a_formula_asks_for_them():
+    corpus, covariates, _ = make_effects(40, 40, n_topics=2, random_state=5)
+    model = LDA(2, init=None, n_iter=60, thin=3, n_jobs=1, random_state=0).fit(corpus)
+    found = calibrate(model, corpus, 3, covariates=covariates, formula="~ party + year")
+    assert found.effects.shape == (12, 3) and list(found.coverage())[-1] == "effects"
+    assert found.corpus_of_effect.tolist() == [0] * 4 + [1] * 4 + [2] * 4
+    truth, low, high = found.effects.T
+    assert (low < high).all() and abs(truth).max() < 0.5
+    assert abs(truth.reshape(3, 2, 2).sum(axis=1)).max() < 1e-6  # of two topics: one is the other's
+    with pytest.raises(ValueError, match="both or neither, got no covariates"):
+        calibrate(model, corpus, 1, formula="~ year")
+    with pytest.raises(ValueError, match="both or neither, got no formula"):
+        calibrate(model, corpus, 1, covariates=covariates)
+    pairs = {"pair": np.repeat(np.arange(20), 2).astype(str)}
+    with pytest.raises(ValueError, match="hang on single documents.*left all 20 of '~ pair'"):
+        calibrate(model, corpus, 1, covariates=pairs, formula="~ pair")
+    one = LDA(2, init=None, n_iter=20, n_chains=1, random_state=0).fit(corpus)
+    with pytest.raises(ValueError, match="two chains or more for effects"):
+        calibrate(one, corpus, 1, covariates=covariates, formula="~ year")
