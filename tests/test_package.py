@@ -85,11 +85,25 @@ def test_settings_and_pyproject_agree(settings, pyproject):
 
 
 def test_pins_are_exact_and_within_the_ranges(pyproject):
-    user, developer = pinned("requirements.txt"), pinned("requirements-dev.txt")
+    user, developer = pinned("requirements.in"), pinned("requirements-dev.in")
     assert not user.keys() & developer.keys()
     pins = user | developer
     for name, specifier in requirements(pyproject["project"], "dev").items():
         assert pins[name] in specifier, name
+
+
+@pytest.mark.parametrize("names", [["requirements"], ["requirements", "requirements-dev"]])
+def test_what_is_installed_has_hashes(names):
+    "pip then refuses a file that is not the one that was tested, wherever it comes from."
+    text = (ROOT / "tools" / f"{names[-1]}.txt").read_text(encoding="utf-8")
+    entries = re.split(r"\n(?=\S)", text.split("\n", 1)[1].strip())
+    found = {}
+    for entry in entries:
+        package, *hashes = re.split(r" \\\n    ", entry)
+        name, version = re.fullmatch(r"([\w.-]+)==([\w.]+)(?: ; .*)?", package).groups()
+        assert hashes and all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", one) for one in hashes)
+        found[name.lower().replace("_", "-")] = version
+    assert found == {k: v for name in names for k, v in pinned(f"{name}.in").items()}
 
 
 def test_oldest_are_the_lower_bounds(pyproject):
