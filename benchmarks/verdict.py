@@ -52,7 +52,7 @@ def fit(corpus, seed, **options):
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = HDP(sampler="direct", eta=0.5, n_jobs=1, random_state=seed, **options).fit(corpus)
+        model = HDP(n_jobs=1, random_state=seed, **options).fit(corpus)
     kept = {name: model.traces_[name][:, model.burn_in_ :] for name in JUDGED}
     return {
         "means": {name: kept[name].mean(axis=1).tolist() for name in JUDGED},
