@@ -31,8 +31,8 @@ def shapes():
         "signatures": (make_signatures(100, 200, n_topics=5, random_state=0)[0], 300, {}),
         "bars": (make_bars(200, 80, grid=5, random_state=0)[0], 300, {}),
         "short": (short, 300, {}),
-        "short, long chains": (short, LONG, {}),
         "covariates": (dependent, 300, asked),
+        "short, long chains": (short, LONG, {}),
     }
 
 

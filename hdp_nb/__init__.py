@@ -186,13 +186,19 @@ def _is_trusted(folder):
     )
 
 
+# Of numba's configuration, what its cache keys do not tell.
+_SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "OPT", "CPU_NAME", "CPU_FEATURES")
+_SETTINGS += ("ENABLE_AVX", "LOOP_VECTORIZE", "SLP_VECTORIZE", "LLVM_REFPRUNE_PASS")
+
+
 def _prepare(folder):
     """Make the folder of this version's kernels in `folder`; None if it cannot be used or trusted.
 
     numba notices a change of a function's own file, but not of the functions that it calls in other
     files. So kernels are kept in a folder named after the content of the whole package, numba's
-    version and the processor. The folder's name and the marker file in it show what it is, should
-    anybody want to clear old ones away.
+    version, the processor, and the settings by which code comes out another: who asks for
+    NUMBA_BOUNDSCHECK=1 must not be given kernels without checks. The folder's name and the marker
+    file in it show what it is, should anybody want to clear old ones away.
     """
     from hashlib import sha256
     from pathlib import Path
@@ -201,7 +207,9 @@ def _prepare(folder):
     from llvmlite import binding
 
     try:
-        content = sha256(f"{numba.__version__} {binding.get_host_cpu_name()}".encode())
+        made = [numba.__version__, binding.get_host_cpu_name()]
+        made += [getattr(numba.config, name, None) for name in _SETTINGS]
+        content = sha256(repr(made).encode())
         for path in sorted(Path(__file__).parent.glob("*.py")):
             content.update(path.read_bytes())
         folder = os.path.join(os.path.realpath(folder), f"kernels-{content.hexdigest()[:16]}")

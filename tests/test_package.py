@@ -237,6 +237,13 @@ def test_kernels_are_kept_in_the_users_cache_by_default(tmp_path, kernel):
     assert kernel(HDP_NB_CACHE="0") == ("None", 0)
 
 
+def test_settings_of_numba_have_kernels_of_their_own(kernel):
+    where, _ = kernel()
+    checked, hits = kernel(NUMBA_BOUNDSCHECK="1")
+    assert hits == 0 and checked != where and kernel(NUMBA_BOUNDSCHECK="1") == (checked, 1)
+    assert kernel() == (where, 1)
+
+
 def test_a_damaged_cache_costs_a_compilation(tmp_path, kernel):
     where, _ = kernel()
     kept = [path for path in Path(where).iterdir() if "antoniak" in path.name]
