@@ -87,12 +87,16 @@ def test_settings_and_pyproject_agree(settings, pyproject):
 def test_pins_are_exact_and_within_the_ranges(pyproject):
     user, developer = pinned("requirements.in"), pinned("requirements-dev.in")
     assert not user.keys() & developer.keys()
+    for name, version in pinned("requirements-mutants.in").items():
+        assert version == (user | developer).get(name, version), name
     pins = user | developer
     for name, specifier in requirements(pyproject["project"], "dev").items():
         assert pins[name] in specifier, name
 
 
-@pytest.mark.parametrize("names", [["requirements"], ["requirements", "requirements-dev"]])
+@pytest.mark.parametrize(
+    "names", [["requirements"], ["requirements", "requirements-dev"], ["requirements-mutants"]]
+)
 def test_what_is_installed_has_hashes(names):
     "pip then refuses a file that is not the one that was tested, wherever it comes from."
     text = (ROOT / "tools" / f"{names[-1]}.txt").read_text(encoding="utf-8")

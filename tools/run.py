@@ -12,6 +12,7 @@ and for whoever changes a notebook:
     python tools/run.py clean              format notebooks and scripts, and strip from the
                                            notebooks what does not belong into git
     python tools/run.py moving             compile the kernels that move on the site's pages
+    python tools/run.py mutants MODULE     change kernels at random: do the tests notice?
     python tools/run.py hooks              let git export and clean before every commit
 
 Packages go into .venv/ beside this folder, in exactly the versions that are tested; the second
@@ -30,6 +31,7 @@ TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
 VENV = ROOT / ".venv"
 WINDOWS = os.name == "nt"
+PINS = {"demo": ["requirements"], "mutants": ["requirements-dev", "requirements-mutants"]}
 BIN = VENV / ("Scripts" if WINDOWS else "bin")
 PYTHON = str(BIN / ("python.exe" if WINDOWS else "python"))
 
@@ -77,15 +79,15 @@ def make_environment():
     )
 
 
-def set_up(dev):
-    """Install the pinned packages and hdp_nb itself, unless that is done already."""
+def set_up(*names):
+    """Install the packages of files with pins, and hdp_nb itself, unless that is done already."""
     if sys.version_info < (3, 11):  # noqa: UP036  (older ones read this file, too)
         fail(
             "needs Python 3.11 or newer, but {} is {}.{}.".format(
                 sys.executable, *sys.version_info[:2]
             )
         )
-    pins = [TOOLS / "requirements.txt"] + [TOOLS / "requirements-dev.txt"] * dev
+    pins = [TOOLS / f"{name}.txt" for name in names]
     read = pins + [ROOT / name for name in ("pyproject.toml", "setup.py")]
     state = hashlib.sha256(
         b"\0".join([path.read_bytes() for path in read] + [bytes(ROOT)])
@@ -100,7 +102,7 @@ def set_up(dev):
         " or two",
         flush=True,
     )
-    if subprocess.call(pip + ["-r", str(pins[-1])]):
+    if subprocess.call(pip + [part for path in pins for part in ("-r", str(path))]):
         fail(
             f"pip could not install tools/{pins[-1].name} (see above); it needs a network, and must"
             " know the proxy if there is one (HTTPS_PROXY)."
@@ -140,6 +142,8 @@ def command(task, arguments):
         return [PYTHON, *sphinx, out, *options]
     if task == "moving":
         return [PYTHON, str(TOOLS / "moving.py"), *arguments]
+    if task == "mutants":
+        return [PYTHON, str(TOOLS / "mutants.py"), *arguments]
     if task in ("notebooks", "export", "clean", "hooks"):
         return [PYTHON, str(TOOLS / "notebooks.py"), task] + arguments
     fail(f"unknown task {task!r}; try python tools/run.py --help")
@@ -150,7 +154,7 @@ def main():
         print(__doc__)
         return 0 if len(sys.argv) > 1 else 2
     todo = command(sys.argv[1], sys.argv[2:])
-    set_up(dev=sys.argv[1] != "demo")
+    set_up(*PINS.get(sys.argv[1], ["requirements-dev"]))
     # Ctrl-C is the child's to answer: it may have results to save. (A handler of ours is not
     # inherited.)
     signal.signal(signal.SIGINT, lambda *_: None)

@@ -1,0 +1,148 @@
+"""Change a compiled kernel in one place, and see whether the tests notice; many times over.
+
+    python tools/run.py mutants MODULE [MODULE ...] [--n 20] [--seed 0] [--tests FILE ...]
+
+MODULE is one of hdp_nb/, "split_merge" for example. The places are drawn at random within functions
+that numba compiles, and each is changed by cosmic-ray (a number by one, + into -, < into <=, `and`
+into `or`, a loop that is not entered, ...) in a copy of the repository, where the quick tests then
+run that mention the module (not the notebooks, whose stored output any change of a random stream
+would spoil), or those of --tests. A mutant that no test notices is printed: it is equivalent, or a
+test is missing. A minute or two for each, most of it compiling; Ctrl-C ends it with what is known.
+"""
+
+import argparse
+import ast
+import difflib
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator
+
+ROOT = Path(__file__).resolve().parent.parent
+PAIRS = "Add_Sub Sub_Add Mul_Div Div_Mul Add_Mul Mul_Add FloorDiv_Div Mod_FloorDiv Pow_Mul".split()
+COMPARED = "Eq_NotEq NotEq_Eq Lt_LtE LtE_Lt Gt_GtE GtE_Gt Lt_Gt Gt_Lt LtE_GtE GtE_LtE".split()
+# Others make what numba does not compile, which any test would notice.
+USED = [f"core/ReplaceBinaryOperator_{pair}" for pair in PAIRS]
+USED += [f"core/ReplaceComparisonOperator_{pair}" for pair in COMPARED]
+USED += ["core/NumberReplacer", "core/AddNot", "core/ZeroIterationForLoop"]
+USED += ["core/ReplaceAndWithOr", "core/ReplaceOrWithAnd", "core/ReplaceUnaryOperator_Delete_USub"]
+USED += ["core/ReplaceTrueWithFalse", "core/ReplaceFalseWithTrue"]
+USED += ["core/ReplaceBreakWithContinue", "core/ReplaceContinueWithBreak"]
+NOT_OF_KERNELS = "site notebooks form package tools prose widgets cli tasks data style".split()
+
+
+def kernel_lines(source):
+    "Numbers of the lines within the bodies of functions that are compiled, without docstrings."
+    lines = set()
+    for function in ast.walk(ast.parse(source)):
+        marks = getattr(function, "decorator_list", [])
+        if any("njit" in ast.unparse(mark) for mark in marks):
+            body = function.body[bool(ast.get_docstring(function)) :]
+            lines |= {n for part in body for n in range(part.lineno, part.end_lineno + 1)}
+    return lines
+
+
+def places(source):
+    "What can be changed in kernels: {(line, column): [(operator, which occurrence), ...]}."
+    wanted, tree, found = kernel_lines(source), get_ast(source), {}
+    for name in USED:
+        operator, occurrence = get_operator(name)(), 0
+        for node in ast_nodes(tree):
+            for start, _ in operator.mutation_positions(node):
+                if start[0] in wanted:
+                    found.setdefault(start, []).append((name, occurrence))
+                occurrence += 1
+    return found
+
+
+def tests_of(module):
+    "Files with quick tests that mention a module."
+    names = sorted((ROOT / "tests").glob("test_*.py"))
+    names = [path for path in names if path.stem.removeprefix("test_") not in NOT_OF_KERNELS]
+    return [
+        f"tests/{path.name}"
+        for path in names
+        if re.search(rf"hdp_nb\.{module}\b", path.read_text(encoding="utf-8"))
+    ]
+
+
+def passes(folder, tests, limit=None):
+    "Do the tests pass in a copy of the repository? Those that take longer than the limit do not."
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    with tempfile.TemporaryDirectory() as cache:  # kernels of a mutant are of no use to anybody
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(folder), "HDP_NB_CACHE": cache},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        try:
+            said, _ = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            return False, "takes too long"
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", said, re.M)
+    return process.returncode == 0, failed[0] if failed else said[-500:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("modules", nargs="+", metavar="MODULE")
+    parser.add_argument("--n", type=int, default=20, help="mutants of each module")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--tests", nargs="+", help="files of tests, or what else pytest takes")
+    options = parser.parse_args()
+    survivors, tried = [], 0
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "hdp_nb"
+        names = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
+        for name in filter(None, names):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+        try:
+            for module in options.modules:
+                path, tests = folder / "hdp_nb" / f"{module}.py", options.tests or tests_of(module)
+                if not path.exists() or not tests:
+                    parser.error(f"MODULE must be one of hdp_nb/ that tests mention, got {module}")
+                source = path.read_text(encoding="utf-8")
+                found, rng = places(source), random.Random(f"{module} {options.seed}")
+                print(f"{module}: {len(found)} places, tests {' '.join(tests)}", flush=True)
+                began = time.monotonic()
+                fine, said = passes(folder, tests)
+                if not fine:
+                    raise SystemExit(f"tools/mutants.py: without a mutant, too: {said}")
+                limit = 60 + 3 * (time.monotonic() - began)
+                for place in rng.sample(sorted(found), min(options.n, len(found))):
+                    name, occurrence = rng.choice(found[place])
+                    changed = mutate_code(source, get_operator(name)(), occurrence)
+                    path.write_text(changed, encoding="utf-8")
+                    survived, said = passes(folder, tests, limit)
+                    path.write_text(source, encoding="utf-8")
+                    tried += 1
+                    lines = source.splitlines(), changed.splitlines()
+                    diff = difflib.unified_diff(
+                        *lines, f"hdp_nb/{module}.py", name, n=2, lineterm=""
+                    )
+                    print(f"  line {place[0]}, {name}: {'' if survived else said}", flush=True)
+                    if survived:
+                        survivors.append("\n".join(diff))
+                        print(survivors[-1], flush=True)
+        except KeyboardInterrupt:
+            pass
+    print(f"{tried} mutants, {tried - len(survivors)} noticed, {len(survivors)} not")
+
+
+if __name__ == "__main__":
+    main()
