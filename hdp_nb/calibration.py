@@ -53,7 +53,7 @@ class _Population(NamedTuple):
         "Documents with replacement, (J,), of which the formula makes a design that can be solved."
         n, p = self.X.shape
         for _ in range(100):
-            pick = rng.integers(n, size=n)
+            pick = np.asarray(rng.integers(n, size=n))
             X = self.X[pick]
             if np.linalg.matrix_rank(X) == p and (X * np.linalg.pinv(X).T).sum(axis=1).max() < 0.99:
                 return pick
@@ -349,7 +349,7 @@ def calibrate(
     for s in rng.integers(len(samples), size=n):
         if population is not None:
             pick = population.draw(rng)
-            asked = formula, population.data.iloc[pick]
+            asked = population.formula, population.data.iloc[pick]
         gamma = float(model.samples_[s].gamma)
         new, truth = _simulate(corpus, samples[s], gamma, node, rng, pick)
         if population is not None:
@@ -359,13 +359,19 @@ def calibrate(
         again = clone(model).set_params(random_state=int(rng.integers(2**31)))
         judged.append(_judge(again.fit(new), truth, rng, level, asked))
     each = lambda rows: np.repeat(np.arange(n), [len(row) for row in rows])
-    parts = [[getattr(row, name) for row in judged] for name in ("shares", "words", "effects")]
+    shares, words, of_effects = (
+        [getattr(row, name) for row in judged] for name in ("shares", "words", "effects")
+    )
     return Calibration(
         level,
         np.array([row.n_topics for row in judged], float),
         np.array([row.n_rank for row in judged]),
-        *map(np.concatenate, parts),
-        *map(each, parts),
+        np.concatenate(shares),
+        np.concatenate(words),
+        np.concatenate(of_effects),
+        each(shares),
+        each(words),
+        each(of_effects),
         np.array([row.converged for row in judged]),
     )
 
