@@ -380,7 +380,16 @@ CASES = {
     ),
 }
 ABSTRACT = {SplitMerge}  # what DPSplitMerge and HDPSplitMerge share
-every = pytest.mark.parametrize("name", CASES)
+# Another shape of alpha, another way to begin, moves around another sampler: the same claims again.
+AGAIN = {
+    *("franchise, alpha of every document", "blocked, alpha of every document"),
+    *("parallel, two threads", "direct with moves", "hybrid with topic moves"),
+    *("parallel with topic moves", "blocked with topic moves", "nested, known clusters"),
+    *("states with moves, beam", "states of groups, beam", "states of groups, weak limit"),
+}
+every = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in AGAIN else n for n in CASES]
+)
 
 
 @pytest.fixture

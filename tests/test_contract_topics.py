@@ -48,10 +48,12 @@ TRAIN, TEST = (
 chains = {"n_iter": 14, "burn_in": 4, "thin": 3, "n_chains": 2, "n_jobs": 1, "random_state": 0}
 MODELS = {
     **{
-        f"HDP, {sampler}": HDP(sampler, init=20, moves=0, **chains)
+        f"HDP, {sampler}": HDP(
+            sampler, init=20, moves=0, alpha_per_document=sampler == "direct", **chains
+        )
         for sampler in ("crf", "direct", "hybrid", "parallel", "blocked")
     },
-    "HDP, moves": HDP(split_merge=2, alpha_per_document=True, **chains),
+    "HDP, moves": HDP(split_merge=2, **chains),
     "LDA": LDA(6, **chains),
     "TreeHDP": TreeHDP(["author"], init=20, **chains),
     "HNHDP": HNHDP(n_clusters=8, n_topics=5, **chains),

@@ -167,7 +167,7 @@ def test_exact_with_all_concentrations_resampled(kind):
     )
 
 
-@pytest.mark.parametrize("mistake", ["lost", "even"])
+@pytest.mark.parametrize("mistake", ["lost", pytest.param("even", marks=pytest.mark.slow)])
 def test_the_same_check_rejects_wrong_samplers(mistake):
     docs, V, eta, alpha, gamma = case = [[0], [0], [1]], 2, 0.5, 1.0, 4.0
     exact = Posterior(*case)
@@ -184,7 +184,9 @@ def test_the_same_check_rejects_wrong_samplers(mistake):
     assert error(None) < TOLERANCE < 2 * TOLERANCE < error(mistake)
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "kind", [DirectSampler, pytest.param(HybridSampler, marks=pytest.mark.slow)]
+)
 def test_prior(kind):
     check_prior(
         lambda docs, seed: (
@@ -421,12 +423,12 @@ def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None
 @pytest.mark.parametrize(
     "kind, per_document, right",
     [
-        (DirectSampler, False, True),
+        pytest.param(DirectSampler, False, True, marks=pytest.mark.slow),
         (DirectSampler, True, True),
         (HybridSampler, False, True),
-        (HybridSampler, True, True),
-        (FranchiseSampler, True, True),
-        (DirectSampler, False, False),
+        pytest.param(HybridSampler, True, True, marks=pytest.mark.slow),
+        pytest.param(FranchiseSampler, True, True, marks=pytest.mark.slow),
+        (DirectSampler, True, False),
     ],
 )
 def test_geweke(kind, per_document, right):
@@ -787,9 +789,17 @@ def exact_lda(docs, V, eta, alpha, gamma, K, learned):
     return same / total, tables / total
 
 
-@pytest.mark.parametrize("weights", ["uniform", "learned"])
+OTHER = ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8)
+
+
 @pytest.mark.parametrize(
-    "K, case", [(2, TINY[1]), (3, ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8))]
+    "K, case, weights",
+    [
+        (2, TINY[1], "uniform"),
+        (3, OTHER, "learned"),
+        pytest.param(2, TINY[1], "learned", marks=pytest.mark.slow),
+        pytest.param(3, OTHER, "uniform", marks=pytest.mark.slow),
+    ],
 )
 def test_exact_lda(K, case, weights):
     docs, V, eta, alpha, gamma = case

@@ -147,6 +147,7 @@ def test_what_is_made_from_the_notebooks_is_in_step(pattern, made_anew):
     assert not differing, "python tools/run.py export"
 
 
+@pytest.mark.slow
 def test_nbdev_prepares_every_notebook_for_quarto(made_anew):
     """The half of making the published site that works without Quarto."""
     code = """if True:
