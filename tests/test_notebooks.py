@@ -72,17 +72,17 @@ def take_from_package(nb):
 
 @pytest.mark.parametrize("path", NOTEBOOKS)
 def test_runs_and_gives_what_is_stored(path, request):
-    stored = read(path)
+    stored, all_of_it = read(path), request.config.getoption("--slow")
     fresh = copy.deepcopy(stored)
-    if not request.config.getoption("--slow"):
+    if not all_of_it:
         take_from_package(fresh)
     try:
-        execute(fresh)
+        execute(fresh, long=all_of_it)
     except CellExecutionError as error:
         pytest.fail(re.sub(r"\x1b\[\d*m", "", str(error)), pytrace=False)
     clean_nb(fresh)
     for number, (old, new) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
-        if is_run(old):
+        if is_run(old, long=all_of_it):
             assert shown(new) == shown(old), (
                 f"cell {number} gives something new; python tools/run.py notebooks {path.stem}"
                 f" stores it:\n{old.source}"

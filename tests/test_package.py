@@ -14,11 +14,14 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import jinja2
+import numpy as np
 import pytest
 import yaml
+from numba import njit
 from packaging.requirements import Requirement
 
 import hdp_nb
+from hdp_nb.topics import document_alpha
 
 ROOT = Path(__file__).parent.parent
 
@@ -309,6 +312,16 @@ def test_kernels_that_functions_make_are_kept(tmp_path):
     assert made("made.__dict__.update(SHIFT=2.0) or make(once)", "outer(once)") == [(7, 0), (21, 0)]
     assert made("make(foreign)", "outer(foreign)") == [(501, 0), (1503, 0)]
     assert made("make(foreign)", "make(once)") == [(501, 0), (6, 1)]
+
+
+def test_a_number_that_stands_in_the_code_compiles_nothing_anew():
+    "One kernel for all literals, where numba by itself makes one for each (the control)."
+    plain = njit(document_alpha.py_func)
+    for kernel in (document_alpha, plain):
+        call = njit(lambda alpha: kernel(alpha, 0) + 10 * kernel(alpha, 1))
+        assert call(np.array([2.0, 3.0])) == 32
+        literals = ["Literal" in str(signature) for signature in kernel.signatures]
+        assert any(literals) == (kernel is plain)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")

@@ -22,6 +22,8 @@ def test_directives():
         "import math\n#| not: one",
     )
     assert not is_run(cell) and is_run(cell, slow=True)
+    long = new_code_cell("#| long\n1")
+    assert is_run(long) and not is_run(long, long=False)
     assert not is_run(new_code_cell("#| eval: false\n1"), slow=True)
 
 
