@@ -177,6 +177,7 @@ def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000)
     return z
 
 
+@pytest.mark.slow  # two observations are in notebook 12
 @pytest.mark.parametrize("x, alpha, noise", [((0.0, 2.0), 0.5, 0.7), ((0.0, 0.4, 2.0), 1.0, 0.7)])
 def test_control_equations_32_to_34(x, alpha, noise):
     """Audit of the paper: a singleton that draws a fresh parameter is wrong, one that keeps its

@@ -2,7 +2,8 @@
 
     python tools/run.py demo               fit topics to the State of the Union addresses, into
                                            results/sotu
-    python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name)
+    python tools/run.py test [arguments]   run the tests (arguments go to pytest: --slow for all
+                                           of them, -k name)
     python tools/run.py site [folder]      build the documentation, into _site
 
 and for whoever changes a notebook:
