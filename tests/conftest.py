@@ -41,7 +41,9 @@ def pytest_configure(config):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="run the tests marked slow and long cells, too")
+    parser.addoption(
+        "--slow", action="store_true", help="run the tests marked slow and long cells, too"
+    )
     parser.addoption(
         "--modules",
         action="store_true",

@@ -598,7 +598,13 @@ REFUSED = {
 NEEDS_NO_MODEL = {"posterior_similarity"}  # it takes z, of which there is none
 
 
-@every
+# What a function sees of an HDP is the same for all samplers: two will do.
+AGAIN = {f"HDP, {sampler}" for sampler in ("direct", "hybrid", "parallel", "blocked")}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in AGAIN else n for n in MODELS]
+)
 @pytest.mark.parametrize("call", CALLS)
 def test_every_function_takes_every_model(fit, tmp_path, name, call):
     if call in ("rhat", "ess", "summary"):
