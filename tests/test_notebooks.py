@@ -4,6 +4,7 @@ made from.
 
 import ast
 import copy
+import os
 import re
 import shutil
 import subprocess
@@ -70,14 +71,31 @@ def take_from_package(nb):
             cell.source = f"from hdp_nb.{module} import {', '.join(names)}"
 
 
+@pytest.fixture(scope="session")
+def forks(request, tmp_path_factory):
+    """The socket of a server of kernels that have imported what most notebooks import; None with
+    --slow, or where there are no forks.
+    """
+    if request.config.getoption("--slow") or not hasattr(os, "fork"):
+        yield None
+        return
+    path = str(tmp_path_factory.mktemp("forks") / "socket")
+    env = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    command = [sys.executable, ROOT / "tools" / "kernels.py", "serve", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as server:
+        assert server.stdout.readline() == b"ready\n"
+        yield path
+        server.terminate()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS)
-def test_runs_and_gives_what_is_stored(path, request):
+def test_runs_and_gives_what_is_stored(path, request, forks):
     stored, all_of_it = read(path), request.config.getoption("--slow")
     fresh = copy.deepcopy(stored)
     if not all_of_it:
         take_from_package(fresh)
     try:
-        execute(fresh, long=all_of_it)
+        execute(fresh, long=all_of_it, forks=forks)
     except CellExecutionError as error:
         pytest.fail(re.sub(r"\x1b\[\d*m", "", str(error)), pytrace=False)
     clean_nb(fresh)

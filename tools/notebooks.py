@@ -58,7 +58,14 @@ def is_run(cell, slow=False, long=True):
 class Runner(NotebookClient):
     """Runs a notebook in a kernel of its own; the stored outputs of cells it leaves out stay."""
 
-    slow, long = False, True
+    slow, long, forks = False, True, None
+
+    def create_kernel_manager(self):
+        manager = super().create_kernel_manager()
+        if self.forks is not None:
+            start = [sys.executable, str(ROOT / "tools" / "kernels.py"), "start", self.forks]
+            manager.kernel_spec.argv = [*start, "-f", "{connection_file}"]
+        return manager
 
     async def async_execute_cell(self, cell, cell_index, **kwargs):
         return (
@@ -68,8 +75,11 @@ class Runner(NotebookClient):
         )
 
 
-def execute(nb, slow=False, long=True):
-    """Run `nb` (changed in place) from nbs/, as a reader would; an error raises."""
+def execute(nb, slow=False, long=True, forks=None):
+    """Run `nb` (changed in place) from nbs/, as a reader would; an error raises.
+
+    `forks` is the socket of a server of kernels, if they are not to be started anew.
+    """
     runner = Runner(
         nb,
         timeout=3600 if slow else 600,
@@ -78,7 +88,7 @@ def execute(nb, slow=False, long=True):
         coalesce_streams=True,
         resources={"metadata": {"path": str(ROOT / "nbs")}},
     )
-    runner.slow, runner.long = slow, long
+    runner.slow, runner.long, runner.forks = slow, long, forks
     # Without the tests' MPLBACKEND, which would keep pictures from showing.
     runner.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
     nb.metadata.pop("widgets", None)  # what sliders were left at, under names drawn at random

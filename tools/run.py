@@ -134,7 +134,9 @@ def command(task, arguments):
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1
         )
-        return [PYTHON, "-m", "pytest", "-n", str(min(cores, 4)), "--dist", "loadgroup"] + arguments
+        # One more than cores: tests wait for browsers, kernels of notebooks and files, too.
+        workers = ["-n", str(min(cores + 1, 4)), "--dist", "loadgroup"]
+        return [PYTHON, "-m", "pytest", *workers, *arguments]
     if task == "site":
         out, *options = arguments or ["_site"]
         sphinx = "-m sphinx -q -E -W --keep-going -j 2 -d build/doctrees -c tools/site nbs".split()
