@@ -244,7 +244,7 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     rng, lengths, V = np.random.default_rng(capacity), [60, 0, 1, 90, 2, 40], 5
     c = SimpleNamespace(n_tokens=sum(lengths), n_docs=len(lengths), n_words=V)
     x, offsets, slots = (
-        rng.integers(V, size=c.n_tokens),
+        rng.integers(V, size=c.n_tokens).astype(np.int32),  # as in a Corpus: no kernels of its own
         np.append(0, np.cumsum(lengths)),
         rng.choice(capacity, 13, replace=False),
     )
@@ -312,7 +312,8 @@ def test_one_document_by_lists_and_by_rows():
     tries of a document from the same state."""
     rng, V, capacity = np.random.default_rng(1), 4, 544
     c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
-    x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
+    x = rng.integers(V, size=306).astype(np.int32)
+    slots = np.sort(rng.choice(capacity, 9, replace=False))
     begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
     begin.z[:] = rng.choice(slots[:-1], 306)
     np.add.at(begin.n_vk, (x, begin.z), 1)
