@@ -387,8 +387,8 @@ def _keep_kernels(folder):
     def keep(kernel):
         try:
             kernel._cache = cache[0](kernel.py_func)
-            # For each literal in a call numba would compile all that is called once more; and a
-            # way in for C, which nobody takes, is a tenth of all compiling.
+            # For each literal in a call numba would compile all that is called once more; and it
+            # would compile a way in for C, which nobody takes.
             compiler = kernel._compiler
             compiler.fold_argument_types = without_literals(compiler.fold_argument_types)
             kernel.targetoptions["no_cfunc_wrapper"] = True

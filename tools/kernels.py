@@ -51,6 +51,7 @@ def be_a_kernel(asking, arguments, folder, environment):
     os.environ.update(environment)
     os.chdir(folder)
     os.setsid()
+    os.dup2(2, 1)  # nobody reads what the server says
     sys.argv = ["ipykernel_launcher", *arguments]
 
     def watch():
