@@ -382,9 +382,24 @@ def _keep_kernels(folder):
 
     cache = []  # the class of the caches, or None, once a module with kernels is loaded
 
+    def without_literals(fold):
+        "Types of a call's arguments, where a number that stands in the code is one like any other."
+        from numba.types import unliteral
+
+        def fold_types(args, kws):
+            signature, found = fold(args, kws)
+            return signature, tuple(map(unliteral, found))
+
+        return fold_types
+
     def keep(kernel):
         try:
             kernel._cache = cache[0](kernel.py_func)
+            # For each literal in a call numba would compile all that is called once more; and it
+            # would compile a way in for C, which nobody takes.
+            compiler = kernel._compiler
+            compiler.fold_argument_types = without_literals(compiler.fold_argument_types)
+            kernel.targetoptions["no_cfunc_wrapper"] = True
         except Exception:  # a numba that has changed
             pass
         return kernel

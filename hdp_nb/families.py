@@ -115,7 +115,7 @@ def _check_points(X, prior):
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != D:
         raise ValueError(f"X must have one row of {D} numbers per observation, got shape {x.shape}")
-    return np.ascontiguousarray(x)
+    return np.require(x, requirements="CW")  # kernels for read-only arrays would be other ones
 
 
 def _spread(X):

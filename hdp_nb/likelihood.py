@@ -573,7 +573,7 @@ def _check_events(X, prior):
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != D:
         raise ValueError(f"X must have one row of {D} counts per observation, got shape {x.shape}")
-    return np.ascontiguousarray(x)
+    return np.require(x, requirements="CW")
 
 
 def _default_gamma_prior(X, **hyper):

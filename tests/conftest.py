@@ -41,7 +41,9 @@ def pytest_configure(config):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+    parser.addoption(
+        "--slow", action="store_true", help="run the tests marked slow and long cells, too"
+    )
     parser.addoption(
         "--modules",
         action="store_true",
@@ -55,8 +57,20 @@ def pytest_ignore_collect(collection_path, config):
         return True
 
 
+# What runs side by side at the beginning has no kernels in common: the workers would compile them
+# all at the same time. Notebooks, which are many, fill what is left at the end.
+FIRST = ["site", "contract_topics", "state_moves", "form", "dp", "dpmixture", "hmm", "likelihood"]
+FIRST = [f"test_{name}" for name in FIRST]
+
+
+def turn(item):
+    stem = item.path.stem
+    return FIRST.index(stem) if stem in FIRST else len(FIRST) + (stem == "test_notebooks")
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
+    items.sort(key=turn)
     if not config.getoption("--slow"):
         for item in items:
             if "slow" in item.keywords:

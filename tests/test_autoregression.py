@@ -50,6 +50,7 @@ def exact(prior, seen, **past):
     return Posterior([steps[:5], steps[5:]], 1, 1.0, 1.2, 0.8, 0.9, emission=log_p)
 
 
+@pytest.mark.slow  # one more kind of emissions for all kernels of sequences
 def test_sweeps_and_moves_are_exact():
     "0 and 5 have no past, 3 is missing, 4 follows it; the control gives 5 the step before it."
     prior, sequences = read()
@@ -81,6 +82,7 @@ def planted(n_steps=600):
     return out, z
 
 
+@pytest.mark.slow  # one more kind of emissions for all kernels of sequences
 def test_estimator(tmp_path):
     "From both starts; coefficients in the units of the data; drawn, scored, saved."
     x, z = planted()

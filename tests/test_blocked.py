@@ -59,6 +59,7 @@ def test_exact_with_concentrations_resampled():
     assert abs(alpha / mean_alpha - 1) < 0.06 and abs(gamma / mean_gamma - 1) < 0.08
 
 
+@pytest.mark.slow  # alpha of every document compiles all of it once more
 @pytest.mark.parametrize("right", [True, False])
 def test_geweke(right):
     "alpha of every document and eta are free; the control believes in another prior of eta."

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import hdp_nb
 from hdp_nb import cli, listing, results
@@ -34,6 +35,19 @@ def small_corpus():
     return Corpus(
         bars.x, bars.offsets, [f"w{v}<b>" for v in range(16)], {"age": side, "page": np.arange(60)}
     )
+
+
+@pytest.fixture
+def pictures():
+    """For tests of what is drawn, or that it is the same: other runs need that there is a file."""
+
+
+@pytest.fixture(autouse=True)
+def blank(request, monkeypatch):
+    """Pictures are nine tenths of the time of a short run."""
+    if "pictures" not in request.fixturenames:
+        for name in ("plot_topics", "plot_trace", "plot_shares"):
+            monkeypatch.setattr(hdp_nb.plots, name, lambda *_, **__: Figure((1, 1)))
 
 
 @pytest.fixture
@@ -72,7 +86,7 @@ def numbers(text):
     ]
 
 
-def test_fit_is_the_estimator_and_writes_what_it_prints(run):
+def test_fit_is_the_estimator_and_writes_what_it_prints(run, pictures):
     code, out, err = run(*FIT, "--quiet", "--seed", 3)
     assert (code, err) == (0, "")
     assert set(contents("run")) == {
@@ -183,7 +197,7 @@ def test_options_reach_the_estimator(run):
     assert {row["chain"] for row in csv.DictReader(open("run/trace.csv"))} == {"0", "1"}
 
 
-def test_chains_give_the_same_files_on_any_number_of_threads(run):
+def test_chains_give_the_same_files_on_any_number_of_threads(run, pictures):
     assert run(*FIT, "--quiet", "--n-chains", 3, "--n-jobs", 1)[0] == 0
     before = contents("run")
     assert run(*FIT, "--quiet", "--n-chains", 3, "--n-jobs", 3, "--overwrite")[0] == 0
@@ -443,7 +457,7 @@ def test_no_results_of_an_interrupted_run_stay(run):
     assert "nodes.csv" not in contents("run") and set(contents("run")) <= results.RESULTS
 
 
-def test_dollars_are_no_formulas(run):
+def test_dollars_are_no_formulas(run, pictures):
     "In words, labels and names of groups: the report shows them as they are."
     small = small_corpus()
     Corpus(
@@ -840,8 +854,8 @@ def test_report_is_one_page_that_fetches_nothing(run):
     )  # escaped, so it is text
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_report_in_a_browser(run, browser, scheme):
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_report_in_a_browser(run, browser, scheme, pictures):
     """Both widths and both schemes: nothing goes wrong, nothing is fetched, nothing is too wide,
     what is folded opens.
     """

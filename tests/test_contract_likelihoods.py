@@ -433,7 +433,17 @@ def distance_to_exact(name, method, n, alpha=1.2):
     return max(abs(n_states - exact.n_states).sum() / 2, abs(same - exact.same).max())
 
 
-@pytest.mark.parametrize("name", [*likelihoods, "autoregression"])
+# Rows of numbers with a matrix each, symbols, and steps that depend on the one before.
+KINDS = {"normal_inverse_wishart", "categorical", "autoregression"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in KINDS else pytest.param(name, marks=pytest.mark.slow)
+        for name in [*likelihoods, "autoregression"]
+    ],
+)
 def test_mixtures_and_hidden_markov_models(name, tmp_path):
     script = f"""if True:
         from pathlib import Path

@@ -167,7 +167,7 @@ def test_exact_with_all_concentrations_resampled(kind):
     )
 
 
-@pytest.mark.parametrize("mistake", ["lost", "even"])
+@pytest.mark.parametrize("mistake", ["lost", pytest.param("even", marks=pytest.mark.slow)])
 def test_the_same_check_rejects_wrong_samplers(mistake):
     docs, V, eta, alpha, gamma = case = [[0], [0], [1]], 2, 0.5, 1.0, 4.0
     exact = Posterior(*case)
@@ -184,7 +184,9 @@ def test_the_same_check_rejects_wrong_samplers(mistake):
     assert error(None) < TOLERANCE < 2 * TOLERANCE < error(mistake)
 
 
-@BOTH
+@pytest.mark.parametrize(
+    "kind", [DirectSampler, pytest.param(HybridSampler, marks=pytest.mark.slow)]
+)
 def test_prior(kind):
     check_prior(
         lambda docs, seed: (
@@ -242,7 +244,7 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     rng, lengths, V = np.random.default_rng(capacity), [60, 0, 1, 90, 2, 40], 5
     c = SimpleNamespace(n_tokens=sum(lengths), n_docs=len(lengths), n_words=V)
     x, offsets, slots = (
-        rng.integers(V, size=c.n_tokens),
+        rng.integers(V, size=c.n_tokens).astype(np.int32),  # as in a Corpus: no kernels of its own
         np.append(0, np.cumsum(lengths)),
         rng.choice(capacity, 13, replace=False),
     )
@@ -310,7 +312,8 @@ def test_one_document_by_lists_and_by_rows():
     tries of a document from the same state."""
     rng, V, capacity = np.random.default_rng(1), 4, 544
     c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
-    x, slots = rng.integers(V, size=306), np.sort(rng.choice(capacity, 9, replace=False))
+    x = rng.integers(V, size=306).astype(np.int32)
+    slots = np.sort(rng.choice(capacity, 9, replace=False))
     begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
     begin.z[:] = rng.choice(slots[:-1], 306)
     np.add.at(begin.n_vk, (x, begin.z), 1)
@@ -421,12 +424,12 @@ def direct_state(kind, t, k, lengths, V, alpha, gamma, eta, rng, all_alphas=None
 @pytest.mark.parametrize(
     "kind, per_document, right",
     [
-        (DirectSampler, False, True),
+        pytest.param(DirectSampler, False, True, marks=pytest.mark.slow),
         (DirectSampler, True, True),
         (HybridSampler, False, True),
-        (HybridSampler, True, True),
-        (FranchiseSampler, True, True),
-        (DirectSampler, False, False),
+        pytest.param(HybridSampler, True, True, marks=pytest.mark.slow),
+        pytest.param(FranchiseSampler, True, True, marks=pytest.mark.slow),
+        (DirectSampler, True, False),
     ],
 )
 def test_geweke(kind, per_document, right):
@@ -787,9 +790,17 @@ def exact_lda(docs, V, eta, alpha, gamma, K, learned):
     return same / total, tables / total
 
 
-@pytest.mark.parametrize("weights", ["uniform", "learned"])
+OTHER = ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8)
+
+
 @pytest.mark.parametrize(
-    "K, case", [(2, TINY[1]), (3, ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8))]
+    "K, case, weights",
+    [
+        (2, TINY[1], "uniform"),
+        (3, OTHER, "learned"),
+        pytest.param(2, TINY[1], "learned", marks=pytest.mark.slow),
+        pytest.param(3, OTHER, "uniform", marks=pytest.mark.slow),
+    ],
 )
 def test_exact_lda(K, case, weights):
     docs, V, eta, alpha, gamma = case

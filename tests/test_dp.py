@@ -65,6 +65,10 @@ CASES = {
     ),
 }
 families = pytest.mark.parametrize("name", CASES)
+QUICK = {"categorical", "normal_inverse_wishart"}  # integers and rows of numbers
+some_families = pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES]
+)
 
 
 def make_sampler(name, alpha=1.0, alpha_prior=None, n=None, fam=None):
@@ -98,7 +102,7 @@ def error(z, exact):
 # --------------------------------------------------
 
 
-@families
+@some_families
 @pytest.mark.parametrize("alpha", [1.0, 3.0])
 def test_exact_posterior(name, alpha):
     _, x, log_marginal = CASES[name]
@@ -108,7 +112,7 @@ def test_exact_posterior(name, alpha):
         assert error(chain(make_sampler(name, 2.0), 10_000)[0], exact) > 2 * EXACT
 
 
-@families
+@some_families
 def test_exact_posterior_with_alpha_resampled(name):
     _, x, log_marginal = CASES[name]
     exact = naive_dp.posterior(x, log_marginal, alpha_prior=(2.0, 1.0))
@@ -173,6 +177,7 @@ def explicit_parameters(x, alpha, mean, width, noise, keep_own, n_sweeps=40_000)
     return z
 
 
+@pytest.mark.slow  # two observations are in notebook 12
 @pytest.mark.parametrize("x, alpha, noise", [((0.0, 2.0), 0.5, 0.7), ((0.0, 0.4, 2.0), 1.0, 0.7)])
 def test_control_equations_32_to_34(x, alpha, noise):
     """Audit of the paper: a singleton that draws a fresh parameter is wrong, one that keeps its

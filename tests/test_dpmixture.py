@@ -39,8 +39,8 @@ def test_scikit_learns_checks(estimator, check):
     [
         ("normal", CLOUDS),
         ("normal_inverse_wishart", CLOUDS),
-        ("normal_inverse_gamma", CLOUDS),
-        ("normal_known_variance", CLOUDS),
+        pytest.param("normal_inverse_gamma", CLOUDS, marks=pytest.mark.slow),
+        pytest.param("normal_known_variance", CLOUDS, marks=pytest.mark.slow),
         ("multinomial", COUNTS),
         ("multinomial", csr_array(COUNTS)),
     ],

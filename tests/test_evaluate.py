@@ -187,7 +187,7 @@ PHI, WEIGHT = (
     np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7], [0.1, 0.8, 0.1]]),
     np.array([0.5, 0.3, 0.1]),
 )
-WORDS = np.array([0, 2, 0, 2, 1, 2, 2])
+WORDS = np.array([0, 2, 0, 2, 1, 2, 2], np.int32)
 
 
 def off_by(estimates, exact):
@@ -235,7 +235,7 @@ def apart(rng, words, phi_vk, weight, n_particles, n_moves):
 )
 def test_left_to_right_is_unbiased(n_particles, n_moves, estimator):
     rng, right = np.random.default_rng(1), estimator is log_left_to_right
-    phi_vk, weight = np.pad(PHI.T, ((0, 0), (0, 1))), np.append(WEIGHT, 0)
+    phi_vk, weight = np.pad(PHI.T.copy(), ((0, 0), (0, 1))), np.append(WEIGHT, 0)
     estimates = [
         estimator(rng, WORDS, phi_vk, weight, n_particles, n_moves)
         for _ in range(20_000 if right else 2000)
@@ -247,7 +247,7 @@ def test_left_to_right_is_unbiased(n_particles, n_moves, estimator):
 def test_moves_and_particles_lessen_the_noise():
     rng, phi_vk, weight = (
         np.random.default_rng(0),
-        np.pad(PHI.T, ((0, 0), (0, 1))),
+        np.pad(PHI.T.copy(), ((0, 0), (0, 1))),
         np.append(WEIGHT, 0),
     )
     noise = [

@@ -102,8 +102,8 @@ def run_naive(case, n, **options):
 @pytest.mark.parametrize(
     "mistake, case, serve",
     [
-        ("fresh", ([[0], [0], [1]], 2, 0.5, 1.0, 1.0), True),
-        ("product", TINY[1], True),
+        pytest.param("fresh", ([[0], [0], [1]], 2, 0.5, 1.0, 1.0), True, marks=pytest.mark.slow),
+        pytest.param("product", TINY[1], True, marks=pytest.mark.slow),
         ("vacated", ([[0], [0], [], [1]], 2, 0.5, 1.0, 1.0), False),
     ],
 )
@@ -112,7 +112,10 @@ def test_the_same_check_rejects_wrong_samplers(mistake, case, serve):
     assert run_naive(case, 10_000, serve=serve, mistake=mistake) > 2 * TOLERANCE
 
 
-@pytest.mark.parametrize("alpha_prior, gamma_prior", [((1, 1), (1, 1)), ((2, 0.5), (0.1, 1))])
+@pytest.mark.parametrize(
+    "alpha_prior, gamma_prior",
+    [pytest.param((1, 1), (1, 1), marks=pytest.mark.slow), ((2, 0.5), (0.1, 1))],
+)
 def test_exact_with_concentrations_resampled(alpha_prior, gamma_prior):
     docs, V, eta = TINY[1][:3]
     mean_alpha, mean_gamma, p_K = Posterior(docs, V, eta).concentrations(alpha_prior, gamma_prior)
@@ -208,6 +211,7 @@ def test_log_joint():
     )
 
 
+@pytest.mark.slow
 def test_prior():
     "V = 1: the words say nothing, so the sampler must give the prior."
     corpus = Corpus.from_docs([[0] * 100] * 50, n_words=1)
@@ -683,16 +687,18 @@ def test_bars():
     assert found >= 4
 
 
-def test_five_topics():
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 5))]
+)
+def test_five_topics(seed):
     """Wang and Blei's set, 1000 sweeps as in the paper: 4 or 5 topics, since two are alike.
 
     Topics of 5% or more are counted: on some seeds a sixth of 1 to 4% stays for hundreds of sweeps.
     """
-    for seed in range(5):
-        corpus, truth = make_five_topics(random_state=seed)
-        sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, (0.1, 1), (0.1, 1))
-        state = run_chain(sampler, np.random.default_rng(seed), 1000).state
-        assert (state.n_k >= 0.05 * corpus.n_tokens).sum() in (4, 5)
+    corpus, truth = make_five_topics(random_state=seed)
+    sampler = FranchiseSampler(corpus, 0.5, 1.0, 1.0, (0.1, 1), (0.1, 1))
+    state = run_chain(sampler, np.random.default_rng(seed), 1000).state
+    assert (state.n_k >= 0.05 * corpus.n_tokens).sum() in (4, 5)
 
 
 @pytest.mark.parametrize(

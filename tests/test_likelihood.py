@@ -538,7 +538,13 @@ def make_score(fam):
     return score
 
 
-@pytest.mark.parametrize("name", [*likelihoods])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "normal_inverse_gamma" else pytest.param(name, marks=pytest.mark.slow)
+        for name in likelihoods
+    ],
+)
 def test_closing_over_a_family(name):
     "A compiled loop over the family's functions gives what the same loop gives from Python."
     fam, prior, data = case(name, -1)

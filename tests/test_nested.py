@@ -109,8 +109,16 @@ def collect(sampler, n):
 MOVES = {"all": {}, "documents": dict(n_near=1, split_merge=0), "clusters": dict(split_merge=3)}
 
 
-@pytest.mark.parametrize("moves", MOVES)
-@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize(
+    "case, moves",
+    [
+        (case, moves)
+        if moves == "all" or case == "full"
+        else pytest.param(case, moves, marks=pytest.mark.slow)
+        for case in TINY
+        for moves in MOVES
+    ],
+)
 def test_exact_posterior(case, moves, monkeypatch):
     "Documents in one cluster, words that are global, tokens in one topic, tokens in global topics."
     if moves == "clusters":  # without the kernel of single documents, compiled or not

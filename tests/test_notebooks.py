@@ -4,6 +4,7 @@ made from.
 
 import ast
 import copy
+import os
 import re
 import shutil
 import subprocess
@@ -70,19 +71,36 @@ def take_from_package(nb):
             cell.source = f"from hdp_nb.{module} import {', '.join(names)}"
 
 
+@pytest.fixture(scope="session")
+def forks(request, tmp_path_factory):
+    """The socket of a server of kernels that have imported what most notebooks import; None with
+    --slow, or where forks are none, or are dangerous once libraries are loaded.
+    """
+    if request.config.getoption("--slow") or sys.platform != "linux":
+        yield None
+        return
+    path = str(tmp_path_factory.mktemp("forks") / "socket")
+    env = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    command = [sys.executable, ROOT / "tools" / "kernels.py", "serve", path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as server:
+        assert server.stdout.readline() == b"ready\n"
+        yield path
+        server.terminate()
+
+
 @pytest.mark.parametrize("path", NOTEBOOKS)
-def test_runs_and_gives_what_is_stored(path, request):
-    stored = read(path)
+def test_runs_and_gives_what_is_stored(path, request, forks):
+    stored, all_of_it = read(path), request.config.getoption("--slow")
     fresh = copy.deepcopy(stored)
-    if not request.config.getoption("--slow"):
+    if not all_of_it:
         take_from_package(fresh)
     try:
-        execute(fresh)
+        execute(fresh, long=all_of_it, forks=forks)
     except CellExecutionError as error:
         pytest.fail(re.sub(r"\x1b\[\d*m", "", str(error)), pytrace=False)
     clean_nb(fresh)
     for number, (old, new) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
-        if is_run(old):
+        if is_run(old, long=all_of_it):
             assert shown(new) == shown(old), (
                 f"cell {number} gives something new; python tools/run.py notebooks {path.stem}"
                 f" stores it:\n{old.source}"
@@ -147,6 +165,7 @@ def test_what_is_made_from_the_notebooks_is_in_step(pattern, made_anew):
     assert not differing, "python tools/run.py export"
 
 
+@pytest.mark.slow
 def test_nbdev_prepares_every_notebook_for_quarto(made_anew):
     """The half of making the published site that works without Quarto."""
     code = """if True:

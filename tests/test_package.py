@@ -14,11 +14,14 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import jinja2
+import numpy as np
 import pytest
 import yaml
+from numba import njit
 from packaging.requirements import Requirement
 
 import hdp_nb
+from hdp_nb.topics import document_alpha
 
 ROOT = Path(__file__).parent.parent
 
@@ -248,16 +251,28 @@ def test_settings_of_numba_have_kernels_of_their_own(kernel):
     assert kernel() == (where, 1)
 
 
-def test_a_damaged_cache_costs_a_compilation(tmp_path, kernel):
+DAMAGED = {
+    "a byte": lambda whole: whole[:60] + b"!" + whole[61:],
+    "cut": lambda whole: whole[:-9],
+    "nothing": lambda whole: b"",
+    "its beginning": lambda whole: whole[:50],
+    "zeros": lambda whole: b"\0" * 99,
+}
+
+
+@pytest.mark.parametrize(
+    "how", [n if n == "a byte" else pytest.param(n, marks=pytest.mark.slow) for n in DAMAGED]
+)
+def test_a_damaged_cache_costs_a_compilation(tmp_path, kernel, how):
     where, _ = kernel()
     kept = [path for path in Path(where).iterdir() if "antoniak" in path.name]
     assert [path.suffix for path in kept] == [".nbc"]
     for path in kept:
         whole = path.read_bytes()
-        for broken in (b"", whole[:50], whole[:-9], whole[:60] + b"!" + whole[61:], b"\0" * 99):
-            path.write_bytes(broken)
-            assert kernel() == (where, 0)
-            assert path.read_bytes() != broken and kernel() == (where, 1)
+        broken = DAMAGED[how](whole)
+        path.write_bytes(broken)
+        assert kernel() == (where, 0)
+        assert path.read_bytes() != broken and kernel() == (where, 1)
 
 
 MADE = """
@@ -322,6 +337,16 @@ def test_kernels_that_functions_make_are_kept(tmp_path):
     assert made("made.__dict__.update(SHIFT=2.0) or make(once)", "outer(once)") == [(7, 0), (21, 0)]
     assert made("make(foreign)", "outer(foreign)") == [(501, 0), (1503, 0)]
     assert made("make(foreign)", "make(once)") == [(501, 0), (6, 1)]
+
+
+def test_a_number_that_stands_in_the_code_compiles_nothing_anew():
+    "One kernel for all literals, where numba by itself makes one for each (the control)."
+    plain = njit(document_alpha.py_func)
+    for kernel in (document_alpha, plain):
+        call = njit(lambda alpha: kernel(alpha, 0) + 10 * kernel(alpha, 1))
+        assert call(np.array([2.0, 3.0])) == 32
+        literals = ["Literal" in str(signature) for signature in kernel.signatures]
+        assert any(literals) == (kernel is plain)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")

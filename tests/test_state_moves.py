@@ -50,7 +50,9 @@ def test_moves_keep_the_posterior(method):
     assert posterior_error(alternate(sampler, UNFAIR, 1000), exact) > 0.08
 
 
-@pytest.mark.parametrize("case", GROUPED)
+@pytest.mark.parametrize(
+    "case", [GROUPED[0], *(pytest.param(case, marks=pytest.mark.slow) for case in GROUPED[1:])]
+)
 def test_moves_of_groups_keep_the_posterior(case):
     def off(plan, n):
         zs = alternate(grouped(*case, **FIXED), plan, n)

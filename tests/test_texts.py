@@ -320,20 +320,22 @@ def test_no_log_is_lost_to_the_command_line(caplog):
     assert len(caplog.records) == 1
 
 
-def test_six_kinds_of_texts_without_an_option():
+@pytest.mark.parametrize(
+    "kind", ["sentences", pytest.param("descriptions", marks=pytest.mark.slow)]
+)
+def test_six_kinds_of_texts_without_an_option(kind):
     "A short version of benchmarks/raw_texts.py: what every installation has."
     folder = Path(__file__).parent.parent / "benchmarks"
     spec = importlib.util.spec_from_file_location("raw_texts", folder / "raw_texts.py")
     raw = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(raw)
-    for kind in ("descriptions", "sentences"):
-        texts = raw.some(raw.KINDS[kind](), 120)
-        model = HDP(**chains).fit(texts)
-        assert not raw.bad_topics(model.top_words(10), model.topic_shares_)
-        bare = CountVectorizer(token_pattern=r"(?u)\b\w+\b")
-        naive = HDP(**chains).fit(bare.fit_transform(texts))
-        words = naive.top_words(10, bare.get_feature_names_out())
-        assert raw.bad_topics(words, naive.topic_shares_)  # the check sees what it should
+    texts = raw.some(raw.KINDS[kind](), 120)
+    model = HDP(**chains).fit(texts)
+    assert not raw.bad_topics(model.top_words(10), model.topic_shares_)
+    bare = CountVectorizer(token_pattern=r"(?u)\b\w+\b")
+    naive = HDP(**chains).fit(bare.fit_transform(texts))
+    words = naive.top_words(10, bare.get_feature_names_out())
+    assert raw.bad_topics(words, naive.topic_shares_)  # the check sees what it should
 
 
 def test_the_quick_start_prints_what_is_stored(capsys):

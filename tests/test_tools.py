@@ -22,6 +22,8 @@ def test_directives():
         "import math\n#| not: one",
     )
     assert not is_run(cell) and is_run(cell, slow=True)
+    long = new_code_cell("#| long\n1")
+    assert is_run(long) and not is_run(long, long=False)
     assert not is_run(new_code_cell("#| eval: false\n1"), slow=True)
 
 
@@ -81,14 +83,18 @@ def test_run_says_what_it_can_do(arguments, code, says, tmp_path):
     assert done.returncode == code and says in done.stdout + done.stderr
 
 
-def test_worked_examples_in_contributing():
+@pytest.mark.parametrize(
+    "which", [(0, 2, 3), pytest.param((0, 1, 2, 3), marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_worked_examples_in_contributing(which):
     """Each block of Python goes on from the one before; their assertions are the test.
 
-    They need no private name.
+    They need no private name. The second compiles every kernel of mixtures and sequences for a
+    likelihood that the cache of kernels does not take.
     """
     code = blocks()
     assert len(code) == 4 and not re.search(r"import.*\b_[a-z]", "".join(code))
-    run(code)
+    run([code[i] for i in which])
 
 
 def test_clean_formats_and_names_what_it_cannot_mend(tmp_path, capfd):

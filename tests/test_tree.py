@@ -271,7 +271,7 @@ def seeded(name, seeds=SEEDS, **options):
     return sampler, exact
 
 
-@pytest.mark.parametrize("name", ["three", "four"])
+@pytest.mark.parametrize("name", ["three", pytest.param("four", marks=pytest.mark.slow)])
 def test_seeded_topics_are_exact(name):
     "The kernel alone; the same topics without pseudo-tokens are the control."
     sampler, exact = seeded(name)
@@ -279,7 +279,7 @@ def test_seeded_topics_are_exact(name):
     assert error(sampler, exact(seeds=0 * SEEDS)) > 2 * TOLERANCE
 
 
-@pytest.mark.parametrize("with_moves", [False, True])
+@pytest.mark.parametrize("with_moves", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_seeded_topics_with_names_and_moves(with_moves):
     """Whole sweeps, after which seeded topics draw which ones they are, and moves of the others;
     all parts of the state are what they should be.

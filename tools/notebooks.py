@@ -46,29 +46,40 @@ def directives(cell):
     return found, "\n".join(lines).strip("\n")
 
 
-def is_run(cell, slow=False):
-    """Slow cells are run on request only, cells with `#| eval: false` never."""
+def is_run(cell, slow=False, long=True):
+    """Slow cells are run on request only, long ones unless in haste, and cells with `#| eval:
+    false` never.
+    """
     found, _ = directives(cell)
-    return (
-        cell.cell_type == "code" and found.get("eval") != "false" and (slow or "slow" not in found)
-    )
+    wanted = (slow or "slow" not in found) and (long or "long" not in found)
+    return cell.cell_type == "code" and found.get("eval") != "false" and wanted
 
 
 class Runner(NotebookClient):
     """Runs a notebook in a kernel of its own; the stored outputs of cells it leaves out stay."""
 
-    slow = False
+    slow, long, forks = False, True, None
+
+    def create_kernel_manager(self):
+        manager = super().create_kernel_manager()
+        if self.forks is not None:
+            start = [sys.executable, str(ROOT / "tools" / "kernels.py"), "start", self.forks]
+            manager.kernel_spec.argv = [*start, "-f", "{connection_file}"]
+        return manager
 
     async def async_execute_cell(self, cell, cell_index, **kwargs):
         return (
             await super().async_execute_cell(cell, cell_index, **kwargs)
-            if is_run(cell, self.slow)
+            if is_run(cell, self.slow, self.long)
             else cell
         )
 
 
-def execute(nb, slow=False):
-    """Run `nb` (changed in place) from nbs/, as a reader would; an error raises."""
+def execute(nb, slow=False, long=True, forks=None):
+    """Run `nb` (changed in place) from nbs/, as a reader would; an error raises.
+
+    `forks` is the socket of a server of kernels, if they are not to be started anew.
+    """
     runner = Runner(
         nb,
         timeout=3600 if slow else 600,
@@ -77,7 +88,7 @@ def execute(nb, slow=False):
         coalesce_streams=True,
         resources={"metadata": {"path": str(ROOT / "nbs")}},
     )
-    runner.slow = slow
+    runner.slow, runner.long, runner.forks = slow, long, forks
     # Without the tests' MPLBACKEND, which would keep pictures from showing.
     runner.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
     nb.metadata.pop("widgets", None)  # what sliders were left at, under names drawn at random

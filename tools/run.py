@@ -2,7 +2,8 @@
 
     python tools/run.py demo               fit topics to the State of the Union addresses, into
                                            results/sotu
-    python tools/run.py test [arguments]   run all tests (arguments go to pytest: --slow, -k name)
+    python tools/run.py test [arguments]   run the tests (arguments go to pytest: --slow for all
+                                           of them, -k name)
     python tools/run.py site [folder]      build the documentation, into _site
 
 and for whoever changes a notebook:
@@ -135,7 +136,9 @@ def command(task, arguments):
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1
         )
-        return [PYTHON, "-m", "pytest", "-n", str(min(cores, 4)), "--dist", "loadgroup"] + arguments
+        # One more than cores: tests wait for browsers, kernels of notebooks and files, too.
+        workers = ["-n", str(min(cores + 1, 4)), "--dist", "loadgroup"]
+        return [PYTHON, "-m", "pytest", *workers, *arguments]
     if task == "site":
         out, *options = arguments or ["_site"]
         sphinx = "-m sphinx -q -E -W --keep-going -j 2 -d build/doctrees -c tools/site nbs".split()
