@@ -244,8 +244,8 @@ class TreeHDP(GibbsTopicModel):
             self.given_rows_ = rows[rows >= 0]
         super()._show()
         self.given_ = np.full(self.n_topics_, -1)
-        rows = self._rows_of_first(len(self.given_rows_))  # they come first in all samples
-        for k, row in zip(rows, self.given_rows_):
+        shown_as = self._rows_of_first(len(self.given_rows_))  # they come first in all samples
+        for k, row in zip(shown_as, self.given_rows_):
             if k >= 0:
                 self.given_[k] = row
 
