@@ -1037,7 +1037,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'hdp_nb.moves.Mixture': ('moves.html#mixture', 'hdp_nb/moves.py'),
                               'hdp_nb.moves.MoveWorkspace': ('moves.html#moveworkspace', 'hdp_nb/moves.py'),
                               'hdp_nb.moves.ShareCurve': ('moves.html#sharecurve', 'hdp_nb/moves.py'),
-                              'hdp_nb.moves._draw_topics': ('moves.html#_draw_topics', 'hdp_nb/moves.py'),
+                              'hdp_nb.moves._draw_each': ('moves.html#_draw_each', 'hdp_nb/moves.py'),
                               'hdp_nb.moves._log_others': ('moves.html#_log_others', 'hdp_nb/moves.py'),
                               'hdp_nb.moves._node_powers': ('moves.html#_node_powers', 'hdp_nb/moves.py'),
                               'hdp_nb.moves.allocate': ('moves.html#allocate', 'hdp_nb/moves.py'),
