@@ -29,10 +29,10 @@ from .dp import resample_concentration
 from .franchise import FranchiseSampler, FranchiseState
 from .parallel import Offered, offer_topics
 from .priors import FIXED_PRIOR, is_free, scaled_prior
+from .recounts import check_topics
 from .special import log_rising
 from hdp_nb.topics import (
     TopicCounts,
-    check_topics,
     document_alpha,
     keep_counts,
     log_likelihood,

@@ -24,6 +24,7 @@ from hdp_nb.arguments import (
     count_argument,
     load_argument,
     number_argument,
+    seeds_argument,
     source_argument,
 )
 from .listing import TINY_SHARE, list_topics_of, print_topics, write_csv
@@ -61,6 +62,8 @@ def _one_line(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     message = " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1)
+    if message.startswith("seed_"):
+        message = message.replace("seed_", "--seed-", 1).replace("words of X", "words of CORPUS")
     return message or type(error).__name__
 
 
@@ -116,6 +119,8 @@ _MODEL = (
     "init",
     "n_chains",
     "max_time",
+    "seed_words",
+    "seed_strength",
 )
 _READING = (
     *("corpus", "format", "vocab", "column", "encoding"),
@@ -186,7 +191,8 @@ def _fit_source(args: argparse.Namespace) -> int:
         _say(args, f"The results in {out}, {found}, stand until the new ones replace them")
     if args.resume:
         _take_up(args, out.with_name(f"{out.name}.part"))
-    args.sampler = args.sampler or ("crf" if args.levels is None else "direct")
+    as_tree = args.levels is not None or args.seed_words is not None
+    args.sampler = args.sampler or ("direct" if as_tree else "crf")
     corpus, args.note = load_argument(args)
     if args.note:
         _say(args, args.note)
@@ -367,6 +373,8 @@ def _score(args: argparse.Namespace) -> int:
     corpus, lost = _match(loaded, model)
     note = lost or note
     n_v = model.samples_[0].n_vk.sum(axis=1)
+    if hasattr(model, "seeds_"):
+        n_v = n_v - model.seeds_.sum(axis=1)
     scores = score_model(model, n_v, corpus, args.test_size, args.seed)
     if note:
         _say(args, note)
@@ -503,6 +511,15 @@ def _add_model(group: Any) -> None:
         metavar="SHAPE,RATE",
         help="gamma prior of eta, which is then learned, from --eta if that is given (1,1)",
     )
+    group.add_argument(
+        "--seed-words",
+        type=seeds_argument,
+        metavar="FILE",
+        help="topics that are known to be there, by some of their words: a JSON file like"
+        ' {"health": ["doctor", "nurse"], "money": ["bank"]}',
+    )
+    strength = "how many tokens every seed word counts as in its topic before there are any"
+    add_option(group, "--seed-strength", strength, type=int, default=1, metavar="N")
 
 
 def _add_sampling(group: Any) -> None:
@@ -512,7 +529,7 @@ def _add_sampling(group: Any) -> None:
         help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that"
         " mix worse; hybrid of the two; parallel: all cores sweep documents, for large corpora;"
         " blocked: all tokens of a word in a document at a time, for large counts"
-        " (crf; with --levels direct)",
+        " (crf; with --levels or --seed-words direct)",
     )
     numbers = {"type": int, "metavar": "N"}
     add_option(
@@ -591,6 +608,7 @@ _FIT_EXAMPLES = """examples:
   hdp_nb fit letters.txt --out results/letters --stop-words mine.txt --min-df 5
   hdp_nb fit sotu --out results/sotu --eta 0.1 --n-iter 200
   hdp_nb fit sotu --out results/tree --eta 0.1 --levels period,president
+  hdp_nb fit letters.txt --out results/letters --seed-words known.json
   hdp_nb fit docword.nips.txt.gz --vocab vocab.nips.txt --out results/nips --n-chains 4"""
 
 _EXAMPLES = """examples:

@@ -546,10 +546,11 @@ def fit(
         and model.n_chains == 1
         and model.split_merge in ("auto", 0)
         and model.moves in ("auto", 0)
+        and model.seed_words is None
     ):
         raise ValueError(
-            'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no'
-            f' split-merge moves and moves="auto" or 0, got {model!r}'
+            'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
+            f' words, no split-merge moves and moves="auto" or 0, got {model!r}'
         )
     if online and model.e_step != "variational":
         raise ValueError(

@@ -21,7 +21,7 @@ from .checks import check_int
 from .families import find_likelihood
 from .likelihood import Likelihood, categorical, grow_stats
 from .special import log_rising, sample_dirichlet
-from .topics import resample_eta
+from .topics import NO_SEEDS, resample_eta
 
 # %% ../nbs/40_emissions.ipynb #c68ff938
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -265,7 +265,7 @@ def _symbol_marginal(prior, stats, k):
 @njit(nogil=True)
 def _learn_symbols(rng, stats, prior):
     V = stats.n_vk.shape[0]
-    stats.eta[()] = resample_eta(rng, stats.eta[()], stats.n_vk, stats.n_k, prior)
+    stats.eta[()] = resample_eta(rng, stats.eta[()], stats.n_vk, stats.n_k, NO_SEEDS, prior)
     for k in range(stats.n_k.shape[0]):
         stats.inv[k] = 1.0 / (stats.n_k[k] + V * stats.eta[()])
 

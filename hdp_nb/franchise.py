@@ -19,13 +19,12 @@ from .checks import check_concentrations, check_eta, check_int
 from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
-from .recounts import check_kept_or_state
+from .recounts import check_kept_or_state, check_topics
 from hdp_nb.topics import (
     FranchisePrior,
     TopicCounts,
     TopicWorkspace,
     capacity_step,
-    check_topics,
     document_alpha,
     draw_weighted,
     keep_counts,

@@ -30,6 +30,7 @@ from .recounts import check_kept_or_state
 from .special import antoniak
 from hdp_nb.topics import (
     LEAST_WEIGHT,
+    NO_SEEDS,
     FranchisePrior,
     TopicWorkspace,
     document_alpha,
@@ -130,7 +131,7 @@ def sweep_lda(
         resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
     if is_free(prior.eta):
         eta = float(state.eta[()])
-        state.eta[()] = resample_eta(rng, eta, state.n_vk, state.n_k, prior.eta)
+        state.eta[()] = resample_eta(rng, eta, state.n_vk, state.n_k, NO_SEEDS, prior.eta)
     if learned:
         K, gamma = int(state.K[()]), float(state.gamma[()])
         state.gamma[()] = resample_finite_weights(

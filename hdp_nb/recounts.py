@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['POSITIVE', 'naming', 'check_entries', 'check_same', 'check_weights',
-           'check_topic_state', 'check_csr', 'check_kept_topics', 'check_kept_or_state',
-           'check_kept_clusters', 'check_kept_states', 'check_statistics', 'check_stream',
-           'check_waiting']
+           'check_topic_state', 'check_topics', 'check_csr', 'check_kept_topics',
+           'check_kept_or_state', 'check_kept_clusters', 'check_kept_states', 'check_statistics',
+           'check_stream', 'check_waiting']
 
 # %% ../nbs/07_recounts.ipynb #a1ef2500
 from collections.abc import Iterator, Mapping
@@ -254,6 +254,30 @@ def check_topic_state(
     if hasattr(state, "beta"):
         check_entries("beta", state.beta, 0, shape=state.m_k.shape)
         check_weights("beta", state.beta, K if fixed else K + 1)
+
+# %% ../nbs/07_recounts.ipynb #f9360e0f
+def check_topics(name: str, z: Any, corpus: Any) -> np.ndarray:
+    """Check topics that are given for all tokens of a corpus, and return them as an array.
+
+    Parameters
+    ----------
+    name : str
+        What the caller calls them.
+    z : int array, shape (N,)
+    corpus : Corpus
+
+    Raises
+    ------
+    ValueError
+        If it is not one whole number per token.
+    """
+    z = np.asarray(z)
+    if z.shape != corpus.x.shape or not np.issubdtype(z.dtype, np.integer):
+        raise ValueError(
+            f"{name} must hold one whole number per token, shape {corpus.x.shape}, got {z.dtype} of"
+            f" shape {z.shape}"
+        )
+    return z
 
 # %% ../nbs/07_recounts.ipynb #29f9d58d
 def check_csr(data: Any, indices: Any, indptr: Any, n_columns: int) -> np.ndarray:

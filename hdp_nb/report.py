@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hdp_nb
-from .listing import TINY_SHARE, tail_of_topics
+from .listing import is_listed, own_label, tail_of_topics
 from .page import render_page
 from .results import describe_held_out, describe_sweeps, read_json
 
@@ -46,11 +46,10 @@ def _sureness(topic: dict) -> list[tuple[str, str]]:
     return [(interval, "number sure"), (f"{topic['existence']:.2f}", "number")]
 
 
-def _own_label(topic: dict) -> str:
+def _bold_label(topic: dict) -> str:
     "The label of a topic in bold, if it is not made of its words."
-    made = ", ".join(topic["words"][:3])
-    label = topic.get("label", made)
-    return f"<b>{html.escape(str(label))}</b> " if label != made else ""
+    label = own_label(topic)
+    return f"<b>{html.escape(label)}</b> " if label else ""
 
 
 def _topic_table(topics: list[dict]) -> str:
@@ -62,10 +61,10 @@ def _topic_table(topics: list[dict]) -> str:
             (f"{topic['share']:.1%}", "number"),
             (f"<span class='bar' style='width: {100 * topic['share'] / top:.1f}%'></span>", "bars"),
             *_sureness(topic),
-            _own_label(topic) + html.escape(" ".join(topic["words"])),
+            _bold_label(topic) + html.escape(" ".join(topic["words"])),
         ]
         for topic in topics
-        if topic["share"] >= TINY_SHARE
+        if is_listed(topic)
     ]
     tail = tail_of_topics(topics)
     sure = [("90%", "number sure"), ("exists", "number")] if "existence" in topics[0] else []

@@ -6,7 +6,7 @@
 __all__ = ['SAMPLERS', 'GibbsTopicModel', 'HDP', 'LDA']
 
 # %% ../nbs/63_topic_models.ipynb #19208707
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,10 +28,13 @@ from .hdp_split_merge import HDPSplitMerge
 from .lda import LDASampler
 from .model import Callback, PathLike, PriorLike, Seed, with_moves
 from .parallel import ParallelSampler
+from .recounts import check_kept_topics
 from .sampled_topics import SampledTopicModel
+from .seeds import count_seeds
 from .split_merge import SplitMergeState
 from .topic_moves import MoveState, TopicMoves
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
+from .tree import TreeSampler
 
 # %% ../nbs/63_topic_models.ipynb #43b47e17
 # Gibbs sweeps over a new document: first those that are not averaged over.
@@ -53,6 +56,10 @@ class GibbsTopicModel(SampledTopicModel):
     eta: float | None
     eta_prior: PriorLike
     power: float = 1.0
+    seed_words: dict[str, Sequence[Any]] | None = None
+    seed_strength: int = 1
+    seed_names_: list[str]
+    seeds_: np.ndarray
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
 
     def fit(
@@ -102,6 +109,15 @@ class GibbsTopicModel(SampledTopicModel):
             return self.eta, self.eta_prior
         return _FIRST_ETA, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
 
+    def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
+        "Pseudo-tokens of the seed words, if there are any; sets `seed_names_` and `seeds_`."
+        V, seeds = corpus.n_words, None
+        if self.seed_words is not None:
+            seeds = count_seeds(self.seed_words, self.seed_strength, V, self.vocabulary_)
+        self.seed_names_ = list(self.seed_words or [])
+        self.seeds_ = np.zeros((V, 0), np.int32) if seeds is None else seeds
+        return seeds
+
     def _with_topic_moves(self, sampler):
         "Add the moves that `moves` asks for; they are annealed in the burn-in."
         n_moves = self._n_moves(self.moves)
@@ -130,13 +146,35 @@ class GibbsTopicModel(SampledTopicModel):
         super()._show()
         for name in ("alpha", "gamma", "eta"):
             setattr(self, f"{name}_", float(np.mean([getattr(c, name) for c in self.samples_])))
+        if seeded := self.seeded_:
+            name_of = {k: name for name, k in seeded.items()}
+            self.own_labels_ = [name_of.get(k, "") for k in range(self.n_topics_)]
+            n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1) - self.seeds_.sum(axis=1)
+            self.word_shares_ = n_v / max(n_v.sum(), 1)
+
+    def _rows_of_first(self, n: int) -> list[int]:
+        "The row of `components_` that each of the first n topics of all samples mostly is, or -1."
+        first = np.array([to[:n] for to in self._matched()])
+        rows = [np.bincount(to, minlength=self.n_topics_ + 1).argmax() for to in first.T]
+        return [int(k) if k < self.n_topics_ else -1 for k in rows]
+
+    @property
+    def seeded_(self) -> dict[str, int]:
+        "Row of `components_` of every seeded topic, by name; one that no row is, is left out."
+        names = getattr(self, "seed_names_", [])  # which earlier versions did not save
+        return {name: k for name, k in zip(names, self._rows_of_first(len(names))) if k >= 0}
+
+    def _check_sample(self, sample: TopicCounts) -> None:
+        # Pseudo-tokens are in no document.
+        check_kept_topics(sample, given=bool(getattr(self, "seed_names_", [])))
 
     def _topics(self, counts: TopicCounts, X: Corpus | None) -> tuple[np.ndarray, np.ndarray]:
         """Topics and weights for the documents X in one sample.
 
         A model in which documents differ in their weights gives a row for each.
         """
-        return predictive_topics(counts)
+        phi, weight = predictive_topics(counts)
+        return phi, np.atleast_2d(weight)[0]  # a tree without levels has the root's alone
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus."
@@ -150,7 +188,8 @@ class GibbsTopicModel(SampledTopicModel):
             )
             for counts in self.samples_
         ]
-        return samples, {"vocabulary": self.vocabulary_}
+        n_known = len(getattr(self, "seed_names_", []))
+        return samples, {"vocabulary": self.vocabulary_, "n_known": n_known}
 
     def posterior_topics(self, X: Corpus | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield topics and their weights for new documents in every kept sample.
@@ -228,13 +267,18 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
     "parallel": ParallelSampler,
     "blocked": BlockedSampler,
 }
+# What `HDP` with seed words takes of the parameters that the sampler of a tree does not have.
+_OF_SEEDS: dict[str, tuple] = {
+    "sampler": ("crf", "direct"),
+    "alpha_per_document": (False,),
+    "split_merge": ("auto", 0),
+}
 
 # %% ../nbs/63_topic_models.ipynb #c64f748f
 class HDP(GibbsTopicModel):
     """Hierarchical Dirichlet process topic model, by Gibbs sampling.
 
-    The number of topics is inferred. The model is that of Teh, Jordan, Beal & Blei (2006). Topics
-    that are known by some of their words: `TreeHDP(seed_words=...)`, without groups the same model.
+    The number of topics is inferred. The model is that of Teh, Jordan, Beal & Blei (2006).
 
     Parameters
     ----------
@@ -301,6 +345,20 @@ class HDP(GibbsTopicModel):
         What a token counts: below 1, counts may vary more than the model says, without topics that
         explain nothing else (a coarsened posterior, notebook 27_coarse). The samples are of counts
         times the power, rounded; predictions are of the counts that they are given.
+    seed_words : dict from name to list of words, or None
+        Topics that are known to be there: a name and some words of each (without a vocabulary,
+        numbers of columns). The prior of such a topic is Dirichlet(eta + seed_strength for these
+        words), its weight that of a topic which was seen once (notebook 30_seeds). It is in all
+        samples, the name is its label, and the data may override the words, or leave it without a
+        token. An eta that is learned stays that of the prior: pseudo-tokens are no data. Sampled by
+        direct assignment, in a `TreeHDP` without levels: `sampler` must be "crf" (the default,
+        which stands for it here) or "direct", `alpha_per_document` False and `split_merge` "auto"
+        or 0; `moves` leave seeded topics to the sweeps, and an `init` by numbers of topics does not
+        count them.
+    seed_strength : int
+        Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
+        share of a seed word in its topic, (eta + strength)/(n_words eta + all pseudo-tokens), what
+        it is in truth: a few words with many tokens say that the topic has hardly any other.
 
     Attributes
     ----------
@@ -346,7 +404,13 @@ class HDP(GibbsTopicModel):
         Posterior mean proportions of these topics in the documents of the fit, and in the last
         column of all else. Corpora of more than 20 million tokens have none; `transform` has.
     topic_labels_ : list of str
-        Their labels, see `label_topics`.
+        Their labels, see `label_topics`; of seeded topics the names.
+    seeded_ : dict from name to int
+        Row of `components_` of every seeded topic.
+    seed_names_ : list of str
+        The names, in the order of the topics in all samples, which have the seeded ones first.
+    seeds_ : int array, shape (n_words, len(seed_names_))
+        Pseudo-tokens, which the samples' counts of words contain.
     word_shares_ : float array, shape (n_words,)
         Share of every word in all tokens.
     vocabulary_ : list of str or None
@@ -381,6 +445,8 @@ class HDP(GibbsTopicModel):
         verbose: bool = False,
         max_time: float | None = None,
         power: float = 1.0,
+        seed_words: dict[str, Sequence[Any]] | None = None,
+        seed_strength: int = 1,
     ) -> None:
         self.sampler = sampler
         self.gamma = gamma
@@ -404,6 +470,8 @@ class HDP(GibbsTopicModel):
         self.random_state = random_state
         self.verbose = verbose
         self.max_time = max_time
+        self.seed_words = seed_words
+        self.seed_strength = seed_strength
 
     def _proposals(self, corpus: Corpus) -> tuple[int, int]:
         "Split-merge proposals before a sweep, and sweeps from one with them to the next."
@@ -428,6 +496,8 @@ class HDP(GibbsTopicModel):
         init = MANY if self._opposite() else init
         while isinstance(init, (MoveState, SplitMergeState)):
             init = init.base
+        if (seeds := self._count_seeds(corpus)) is not None:
+            return self._with_topic_moves(self._seeded_sampler(corpus, init, seeds))
         base = SAMPLERS[self.sampler]
         if self.sampler == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1)
@@ -453,6 +523,17 @@ class HDP(GibbsTopicModel):
             )
         kind = partial(HDPSplitMerge, every=every)
         return self._with_topic_moves(with_moves(self, sampler, kind, n))
+
+    def _seeded_sampler(self, corpus: Corpus, init: Any, seeds: np.ndarray) -> Sampler:
+        "The sampler of seeded topics: that of a tree without levels."
+        for name, takes in _OF_SEEDS.items():
+            if (value := getattr(self, name)) not in takes:
+                raise ValueError(
+                    f"{name} must be {' or '.join(map(repr, takes))} with seed_words, got {value!r}"
+                )
+        conc, priors = [self.gamma, self.alpha], [self.gamma_prior, self.alpha_prior]
+        eta, eta_prior = self._eta()
+        return TreeSampler(corpus, [], conc, priors, eta, eta_prior, init=init, seeds=seeds)
 
 # %% ../nbs/63_topic_models.ipynb #b4bbb7d4
 class LDA(GibbsTopicModel):

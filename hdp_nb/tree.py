@@ -30,7 +30,7 @@ from hdp_nb.hierarchy import (
 )
 from .priors import as_prior, is_free
 from .recounts import check_kept_or_state
-from .seeds import name_topics, place_seeds, resample_seeded_eta, take_given
+from .seeds import name_topics, place_seeds, take_given
 from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
     LEAST_WEIGHT,
@@ -40,6 +40,7 @@ from hdp_nb.topics import (
     log_likelihood,
     renumber_topics,
     resample_alpha,
+    resample_eta,
     weigh_topics,
 )
 from .traces import log_mixture, new_trace_weights, set_weights
@@ -410,7 +411,7 @@ def sweep_tree(
     state.node_tables[0] = state.K[()]
     resample_concentrations(rng, state, tree, prior, lengths, sweep.n_s)
     if is_free(prior.eta):
-        state.eta[()] = resample_seeded_eta(
+        state.eta[()] = resample_eta(
             rng, state.eta[()], state.n_vk, state.n_k, tree.seeds, prior.eta
         )
     K: Any = state.K[()]

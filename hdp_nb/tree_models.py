@@ -20,7 +20,6 @@ from .corpus import Corpus
 from .hierarchy import find_nodes
 from .model import Callback, PathLike, PriorLike, Seed, with_groups
 from .recounts import check_kept_topics
-from .seeds import count_seeds
 from .topic_models import GibbsTopicModel
 from .topics import TopicCounts, predictive_topics
 from .tree import TreeSampler
@@ -69,16 +68,10 @@ class TreeHDP(GibbsTopicModel):
     power : float, above 0, at most 1
         What a token counts, as in `HDP`.
     seed_words : dict from name to list of words, or None
-        Topics that are known to be there: a name and some words of each (without a vocabulary,
-        numbers of columns). The prior of such a topic is Dirichlet(eta + seed_strength for these
-        words), its weight that of a topic which was seen once (notebook 30_seeds). It is in all
-        samples, the name is its label, and the data may override the words, or leave it without a
-        token. Not together with topics given to `fit`. An eta that is learned stays that of the
-        prior: pseudo-tokens are no data.
+        Topics that are known to be there, by some of their words, as in `HDP`. Not together with
+        topics given to `fit`.
     seed_strength : int
-        Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
-        share of a seed word in its topic, (eta + strength)/(n_words eta + all pseudo-tokens), what
-        it is in truth: a few words with many tokens say that the topic has hardly any other.
+        Pseudo-tokens of every seed word, as in `HDP`.
 
     Attributes
     ----------
@@ -104,7 +97,7 @@ class TreeHDP(GibbsTopicModel):
     seed_names_ : list of str
         The names, in the order of the topics in all samples, which have the seeded ones first.
     seeds_ : int array, shape (n_words, len(seed_names_))
-        Pseudo-tokens, which the samples' counts of words contain. Empty without seed words.
+        Pseudo-tokens, which the samples' counts of words contain.
     levels_ : list of str
         The group columns, outermost first.
     doc_nodes_ : int array, shape (n_docs,)
@@ -119,8 +112,6 @@ class TreeHDP(GibbsTopicModel):
 
     given_: np.ndarray
     given_rows_: np.ndarray
-    seed_names_: list[str]
-    seeds_: np.ndarray
     order_: np.ndarray  # of earlier versions
 
     def __init__(
@@ -209,7 +200,7 @@ class TreeHDP(GibbsTopicModel):
         given, rows = self._given(topics)
         if topics is not None and self.seed_words is not None:
             raise ValueError("seed_words must be None where topics are given, got both")
-        sampler = base = self._sampler(corpus, given)
+        sampler = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
         if given is None:
             sampler = self._with_topic_moves(sampler)
@@ -220,7 +211,6 @@ class TreeHDP(GibbsTopicModel):
             )
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
-        self.seed_names_, self.seeds_ = list(self.seed_words or []), base.tree.seeds
         self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
         self._keep(sampler, chains, best)
         self.concentrations_ = chains[best].state.conc.copy()
@@ -234,10 +224,6 @@ class TreeHDP(GibbsTopicModel):
         eta, eta_prior = self._eta()
         if given is not None and self.eta is None:
             eta, eta_prior = float(given.eta), self.eta_prior
-        seeds = None
-        if self.seed_words is not None:
-            V, vocab = corpus.n_words, self.vocabulary_
-            seeds = count_seeds(self.seed_words, self.seed_strength, V, vocab)
         return TreeSampler(
             corpus,
             self.levels,
@@ -249,7 +235,7 @@ class TreeHDP(GibbsTopicModel):
             self.groups,
             given,
             init,
-            seeds,
+            self._count_seeds(corpus),
         )
 
     def _show(self) -> None:
@@ -258,29 +244,17 @@ class TreeHDP(GibbsTopicModel):
             self.given_rows_ = rows[rows >= 0]
         super()._show()
         self.given_ = np.full(self.n_topics_, -1)
-        for column, row in enumerate(self.given_rows_):  # given topics come first in all samples
-            where = np.array([to[column] for to in self._matched()])
-            k = np.bincount(where, minlength=self.n_topics_ + 1).argmax()
-            if k < self.n_topics_:
+        shown_as = self._rows_of_first(len(self.given_rows_))  # they come first in all samples
+        for k, row in zip(shown_as, self.given_rows_):
+            if k >= 0:
                 self.given_[k] = row
-        if getattr(self, "seed_names_", []):
-            self.own_labels_ = ["" if row < 0 else self.seed_names_[row] for row in self.given_]
-            n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1) - self.seeds_.sum(axis=1)
-            self.word_shares_ = n_v / max(n_v.sum(), 1)
-
-    @property
-    def seeded_(self) -> dict[str, int]:
-        "Row of `components_` of every seeded topic, by name; one that no row is, is left out."
-        names = getattr(self, "seed_names_", [])
-        return {names[row]: k for k, row in enumerate(self.given_) if names and row >= 0}
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus; earlier versions did not save the nodes."
         samples, others = super()._components()
         if not hasattr(self, "doc_nodes_"):
             samples = [sample._replace(documents=None) for sample in samples]
-        n_known = len(getattr(self, "seed_names_", []))
-        return samples, {**others, "node": getattr(self, "doc_nodes_", None), "n_known": n_known}
+        return samples, {**others, "node": getattr(self, "doc_nodes_", None)}
 
     def _check_sample(self, sample: TopicCounts) -> None:
         given = len(getattr(self, "given_rows_", ())) > 0  # whose counts are not of these documents

@@ -726,6 +726,58 @@ def test_topics(run):
     assert run("topics", "run", "--csv")[1] == Path("run/topics.csv").read_text()
 
 
+def test_seed_words_name_topics(run):
+    "In what is printed, in the table and in the report; the same as in Python; a run is resumed."
+    vocab = small_corpus().vocab
+    words = {"first": vocab[:2], "no topic": vocab[:11:5]}
+    Path("seeds.json").write_text(json.dumps(words))
+    seeded = ["--seed-words", "seeds.json", "--seed-strength", 2]
+    code, out, err = run(*FIT, "--quiet", *seeded)
+    assert (code, err) == (0, "")
+    saved = HDP.load("run/model.npz")
+    train, _ = small_corpus().split_docs(0.2, 0)
+    options = dict(n_iter=12, thin=3, eta=0.1, random_state=0, n_chains=1, init=100, moves=0)
+    model = HDP(seed_words=words, seed_strength=2, sampler="direct", **options).fit(train)
+    np.testing.assert_array_equal(saved.components_, model.components_)
+    rows = {row["label"]: row for row in csv.DictReader(open("run/topics.csv"))}
+    page = Path("run/report.html").read_text()
+    for name, k in model.seeded_.items():
+        assert f"{k:4d} {model.topic_shares_[k]:6.1%}  {name}: " in out
+        assert rows[name]["topic"] == str(k) and f"<b>{name}</b>" in page
+    assert len(model.seeded_) == 2 and run("topics", "run")[1].count(": ") == 2
+    code, out, err = run("score", "run", "small.npz", "--test-size", 0.5)
+    assert code == 0 and len(numbers(out)) == 2
+    settings = json.loads(Path("run/summary.json").read_text())["settings"]
+    assert settings["seed_words"] == words and settings["sampler"] == "direct"
+    assert run(*FIT, "--quiet", *seeded, "--levels", "age", "--overwrite")[0] == 0
+    assert TreeHDP.load("run/model.npz").seeded_.keys() == words.keys()
+
+
+@pytest.mark.parametrize(
+    "text, option, message",
+    [
+        ('{"a": ["w1"', [], "argument --seed-words: seeds.json: takes a JSON file like"),
+        ('["w1"]', [], "argument --seed-words: seeds.json: takes a JSON file like"),
+        ('{"a": "w1"}', [], "argument --seed-words: seeds.json: takes a JSON file like"),
+        ('{"a": ["w1"], "a": ["w2"]}', [], "argument --seed-words: seeds.json: 'a' must be there"),
+        (None, [], "argument --seed-words: seeds.json: No such file"),
+        ("{}", [], "--seed-words must be a dict"),
+        ('{"a": []}', [], "--seed-words['a'] must be a list of words of CORPUS"),
+        ('{"a": ["whale"]}', [], "--seed-words['a'] must be words of CORPUS, which 'whale' is not"),
+        ('{"a": [WORD, WORD]}', [], "--seed-words['a'] must be distinct"),
+        ('{"a": [WORD]}', ["--seed-strength", 0], "--seed-strength must be"),
+        ('{"a": [WORD]}', ["--sampler", "hybrid"], "sampler must be 'crf' or 'direct'"),
+    ],
+)
+def test_bad_seed_words(run, text, option, message):
+    if text is not None:
+        Path("seeds.json").write_text(text.replace("WORD", json.dumps(small_corpus().vocab[0])))
+    before = contents()
+    code, out, err = run(*FIT, "--quiet", "--seed-words", "seeds.json", *option)
+    assert code == 2 and message in err and err.count("\n") == 1 and out == ""
+    assert contents() == before
+
+
 def test_tiny_topics_share_a_line(capsys):
     topics = [
         {"topic": k, "share": share, "words": [f"w{k}"]}

@@ -41,6 +41,7 @@ from hdp_nb.priors import fixed_prior, gamma_prior, log_density, log_normal_prio
 from hdp_nb.special import log_antoniak, log_stirling
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topics import (
+    NO_SEEDS,
     document_alpha,
     find_pool,
     new_topic_workspace,
@@ -753,9 +754,9 @@ def test_resample_eta():
 
     rng, draws = np.random.default_rng(0), [0.5]
     for _ in range(20_000):
-        draws.append(resample_eta(rng, draws[-1], n_vk, n_k, gamma_prior(a, b)))
+        draws.append(resample_eta(rng, draws[-1], n_vk, n_k, NO_SEEDS, gamma_prior(a, b)))
     assert abs(np.mean(draws) / mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws) / mean(1) - 1)
-    assert resample_eta(rng, 1e-6, n_vk, n_k, gamma_prior(1e-3, 1e12)) == 1e-6
+    assert resample_eta(rng, 1e-6, n_vk, n_k, NO_SEEDS, gamma_prior(1e-3, 1e12)) == 1e-6
 
 
 # ---------------------------------------------------------------- LDA

@@ -28,6 +28,7 @@ from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.seeds import name_topics
 from hdp_nb.special import log_antoniak
 from hdp_nb.synthetic import make_bars
+from hdp_nb.topic_models import HDP
 from hdp_nb.topic_moves import MoveState, TopicMoves
 from hdp_nb.topics import TopicCounts, new_topic_workspace
 from hdp_nb.tree import (
@@ -970,6 +971,88 @@ def test_seed_words_of_a_model(bars, tmp_path):
     assert clone(model).set_params(seed_words=None).fit(bars).seeded_ == {}
 
 
+def flat(**options):
+    "An HDP and the tree without levels that is the same model, seeded alike."
+    run = dict(eta=0.1, n_iter=40, moves=2, random_state=3) | options
+    tree = dict(concentrations=[2.0, 0.5], concentration_priors=[(2, 1), None])
+    hdp = dict(gamma=2.0, alpha=0.5, gamma_prior=(2, 1), alpha_prior=None)
+    seeds = dict(seed_words=ROWS, seed_strength=2)
+    return HDP(**hdp, **run, **seeds), TreeHDP([], **tree, **run, **seeds)
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
+@pytest.mark.parametrize("options", [{}, {"n_chains": 1, "init": 5, "eta": None}])
+def test_a_seeded_hdp_is_the_tree_without_groups(bars, tmp_path, options):
+    "Bit for bit; another seed of the random numbers gives something else."
+    hdp, tree = (model.fit(bars) for model in flat(**options))
+    names = ("components_", "doc_topic_", "word_shares_", "seeds_", "topic_shares_", "matches_")
+    for name in names:
+        assert np.array_equal(getattr(hdp, name), getattr(tree, name)), name
+    for name, trace in tree.trace_.items():
+        assert np.array_equal(hdp.trace_[name], trace), name
+    assert hdp.seeded_ == tree.seeded_ and hdp.topic_labels_ == tree.topic_labels_
+    assert hdp.score(bars) == tree.score(bars) and not hasattr(hdp, "nodes_")
+    assert np.array_equal(hdp.transform(bars[:9]), tree.transform(bars[:9]))
+    other = clone(hdp).set_params(random_state=4).fit(bars)
+    assert not np.array_equal(other.components_, hdp.components_)
+
+    hdp.save(tmp_path / "m.npz")
+    again = HDP.load(tmp_path / "m.npz")
+    assert again.seeded_ == hdp.seeded_ and again.topic_labels_ == hdp.topic_labels_
+    assert again.seed_words == ROWS and again.score(bars) == hdp.score(bars)
+    k = hdp.seeded_["top"]
+    assert "top" not in hdp.drop_topics([k]).seeded_ and hdp.seeded_["top"] == k
+    merged = hdp.merge_topics([k, hdp.seeded_["left"]]).seeded_
+    assert merged["top"] == merged["left"] and "no bar" in merged
+    weights = [weight for _, weight in hdp.posterior_topics()]
+    assert {weight.ndim for weight in weights} == {1}
+    if len(hdp.samples_) > 1:
+        assert np.allclose(hdp.consensus().components_, hdp.components_)
+
+
+def test_a_seeded_hdp_resumes_and_forgets(bars, tmp_path):
+    def stop(sweep, state):
+        if sweep == 25:
+            raise KeyboardInterrupt
+
+    model = partial(flat, n_chains=1)
+    model()[0].fit(bars, callback=stop, checkpoint=tmp_path / "run.npz")
+    resumed = model()[0].fit(bars, checkpoint=tmp_path / "run.npz")
+    assert np.array_equal(resumed.components_, model()[0].fit(bars).components_)
+    resumed.set_params(seed_words=None).fit(bars)
+    assert resumed.seeded_ == {} and resumed.seeds_.shape == (16, 0)
+    plain = model()[0].set_params(seed_words=None).fit(bars)
+    assert np.array_equal(resumed.components_, plain.components_)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"sampler": "hybrid"}, "sampler must be 'crf' or 'direct' with seed_words, got 'hybrid'"),
+        ({"sampler": "parallel"}, "sampler must be 'crf' or 'direct'"),
+        ({"alpha_per_document": True}, "alpha_per_document must be False with seed_words"),
+        ({"split_merge": 3}, "split_merge must be 'auto' or 0 with seed_words, got 3"),
+        ({"seed_words": {"sea": [99]}}, r"seed_words\['sea'\] must be numbers of words, 0 to 15"),
+        ({"seed_words": {}}, "seed_words must be a dict"),
+        ({"seed_strength": 0}, "seed_strength must be"),
+        ({"init": "luck"}, "init must be"),
+    ],
+)
+def test_what_a_seeded_hdp_cannot_do(bars, options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        flat()[0].set_params(**options).fit(bars)
+
+
+def test_a_seeded_hdp_begins_with_the_state_of_another(bars):
+    states = []
+    model = flat(n_chains=1, n_iter=4)[0]
+    model.fit(bars, callback=lambda _, state: states.append(state))
+    model.set_params(init=states[-1]).fit(bars)
+    HDP(n_iter=4, n_chains=1).fit(bars, callback=lambda _, state: states.append(state))
+    with pytest.raises(ValueError, match="^init"):
+        model.set_params(init=states[-1]).fit(bars)
+
+
 def test_seeded_chains_resume(bars, tmp_path):
     def stop(sweep, state):
         if sweep == 25:
@@ -992,7 +1075,7 @@ def test_seeded_chains_resume(bars, tmp_path):
         ({7: ["ship"]}, "seed_words must have strings for names, got 7"),
         ({"sea": "ship"}, r"seed_words\['sea'\] must be a list of words"),
         ({"sea": []}, r"seed_words\['sea'\] must be a list of words"),
-        ({"sea": ["ship", "whale", "oar"]}, r"seed_words\['sea'\] .* 'whale', 'oar' is not"),
+        ({"sea": ["ship", "whale", "oar"]}, r"seed_words\['sea'\] .* 'whale', 'oar' are not"),
         ({"sea": [3]}, r"seed_words\['sea'\] must be words of X, which 3 is not"),
         ({"sea": [["ship"]]}, r"seed_words\['sea'\] must be words of X"),
         ({"sea": ["ship", "ship"]}, r"seed_words\['sea'\] must be distinct, got 'ship' twice"),
