@@ -467,7 +467,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'hdp_nb.effects._Design.freedom': ('effects.html#_design.freedom', 'hdp_nb/effects.py'),
                                 'hdp_nb.effects._as_frame': ('effects.html#_as_frame', 'hdp_nb/effects.py'),
                                 'hdp_nb.effects._averages': ('effects.html#_averages', 'hdp_nb/effects.py'),
-                                'hdp_nb.effects._check_nodes': ('effects.html#_check_nodes', 'hdp_nb/effects.py'),
+                                'hdp_nb.effects._check_rows': ('effects.html#_check_rows', 'hdp_nb/effects.py'),
                                 'hdp_nb.effects._combine': ('effects.html#_combine', 'hdp_nb/effects.py'),
                                 'hdp_nb.effects._document_draws': ('effects.html#_document_draws', 'hdp_nb/effects.py'),
                                 'hdp_nb.effects._is_number': ('effects.html#_is_number', 'hdp_nb/effects.py'),

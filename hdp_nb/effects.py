@@ -77,7 +77,7 @@ def _averages(
     return table.tocsr(), paths
 
 
-def _check_nodes(data: Any, levels: Sequence[str], paths: list[tuple[Any, ...]]) -> None:
+def _check_rows(data: Any, levels: Sequence[str], paths: list[tuple[Any, ...]]) -> None:
     "Refuse covariates that name their nodes, and not in the order of the rows."
     for level, *labels in zip(levels, *paths):
         if level not in data.columns:
@@ -478,7 +478,7 @@ def effects(
             f" {len(data)}"
         )
     if nodes is not None:
-        _check_nodes(data, model.levels_, paths)
+        _check_rows(data, model.levels_, paths)
     used = np.diff(average.indptr) > 0
     design, spec, terms = _prepare(formula, data, groups, used)
     n = found.n_components
