@@ -7,6 +7,7 @@ The tests run every notebook, and two seconds of each would be imports of other 
 A kernel of these differs from a new one in nothing but `sys.modules`.
 """
 
+import builtins
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+from types import SimpleNamespace
 
 # Nothing of hdp_nb; and no pyplot, which would ask for its backend too early.
 MODULES = ["numba", "scipy.stats", "scipy.special", "scipy.optimize", "scipy.integrate"]
@@ -26,8 +28,11 @@ def serve(path):
     sys.path.pop(0)  # this folder
     # What a new kernel says before it imports matplotlib, which asks only then.
     os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
+    # By this pandas, which others import, tells a notebook, with wider tables, from a terminal.
+    builtins.get_ipython = lambda: SimpleNamespace(kernel=None)
     for module in MODULES:
         importlib.import_module(module)
+    del builtins.get_ipython
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)
