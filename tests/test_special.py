@@ -16,9 +16,11 @@ from hdp_nb.special import (
     digamma,
     draw_log_categorical,
     log_antoniak,
+    log_power,
     log_rising,
     log_stirling,
     log_sum_exp,
+    power_cdf,
     sample_categorical,
     sample_dirichlet,
     sample_log_categorical,
@@ -384,3 +386,11 @@ def test_weights_of_nodes_that_no_product_holds(slope, count):
     log_f = begin + (count[:, None] * np.log(np.maximum(1 + slope[:, None] * x, 1e-12))).sum(axis=0)
     assert np.isfinite(f).all()
     assert np.allclose(f / f.max(), np.exp(log_f - log_f.max()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("a, c", [(0.5, 0.3), (1.4, 0.7), (0.2, 0.9)])
+def test_density_of_a_power_is_the_slope_of_its_distribution(a, c):
+    for u in (1e-6, 1e-4, 0.3, 0.7, 1 - 1e-4, 1 - 1e-6):
+        h = 1e-3 * min(u, 1 - u)
+        rise = power_cdf(u + h, 1 - u - h, a, c) - power_cdf(u - h, 1 - u + h, a, c)
+        assert math.isclose(rise / (2 * h), math.exp(log_power(u, 1 - u, a, c)), rel_tol=1e-4)
