@@ -28,6 +28,7 @@ from likelihood_contract import (
 )
 from naive import partitions
 from naive_hmm import Posterior
+from tiers import slow_unless
 
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.emissions import emitted_likelihood, hmm_emission, make_emission, symbols
@@ -437,13 +438,7 @@ def distance_to_exact(name, method, n, alpha=1.2):
 KINDS = {"normal_inverse_wishart", "categorical", "autoregression"}
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name in KINDS else pytest.param(name, marks=pytest.mark.slow)
-        for name in [*likelihoods, "autoregression"]
-    ],
-)
+@pytest.mark.parametrize("name", slow_unless(KINDS.__contains__, [*likelihoods, "autoregression"]))
 def test_mixtures_and_hidden_markov_models(name, tmp_path):
     script = f"""if True:
         from pathlib import Path

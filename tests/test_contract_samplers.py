@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb.blocked import BlockedSampler
@@ -393,9 +394,7 @@ AGAIN = {
     *("parallel with topic moves", "blocked with topic moves", "nested, known clusters"),
     *("states with moves, beam", "states of groups, beam", "states of groups, weak limit"),
 }
-every = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in AGAIN else n for n in CASES]
-)
+every = pytest.mark.parametrize("name", slow_unless(lambda name: name not in AGAIN, CASES))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import NotFittedError
+from tiers import slow_unless
 
 from hdp_nb import cli, diagnostics, estimators, evaluate, exchange, plots
 from hdp_nb.corpus import Corpus
@@ -602,9 +603,7 @@ NEEDS_NO_MODEL = {"posterior_similarity"}  # it takes z, of which there is none
 AGAIN = {f"HDP, {sampler}" for sampler in ("direct", "hybrid", "parallel", "blocked")}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in AGAIN else n for n in MODELS]
-)
+@pytest.mark.parametrize("name", slow_unless(lambda name: name not in AGAIN, MODELS))
 @pytest.mark.parametrize("call", CALLS)
 def test_every_function_takes_every_model(fit, tmp_path, name, call):
     if call in ("rhat", "ess", "summary"):

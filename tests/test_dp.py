@@ -14,6 +14,7 @@ from naive import partitions
 from numba import njit
 from scipy import stats
 from scipy.special import gammaln, logsumexp
+from tiers import slow_unless
 
 from hdp_nb import likelihood
 from hdp_nb.chain import run_chain, run_chains
@@ -66,9 +67,7 @@ CASES = {
 }
 families = pytest.mark.parametrize("name", CASES)
 QUICK = {"categorical", "normal_inverse_wishart"}  # integers and rows of numbers
-some_families = pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES]
-)
+some_families = pytest.mark.parametrize("name", slow_unless(QUICK.__contains__, CASES))
 
 
 def make_sampler(name, alpha=1.0, alpha_prior=None, n=None, fam=None):

@@ -14,6 +14,7 @@ from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
 from numba import njit
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, poch
+from tiers import slow_unless
 
 from hdp_nb import franchise
 from hdp_nb.chain import run_chain, run_chains
@@ -687,9 +688,7 @@ def test_bars():
     assert found >= 4
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in range(1, 5))]
-)
+@pytest.mark.parametrize("seed", slow_unless(lambda seed: seed == 0, range(5)))
 def test_five_topics(seed):
     """Wang and Blei's set, 1000 sweeps as in the paper: 4 or 5 topics, since two are alike.
 

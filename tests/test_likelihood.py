@@ -21,6 +21,7 @@ from likelihood_contract import (
 )
 from numba import njit
 from scipy import integrate, special, stats
+from tiers import slow_unless
 
 from hdp_nb.families import (
     likelihoods,
@@ -539,11 +540,7 @@ def make_score(fam):
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "normal_inverse_gamma" else pytest.param(name, marks=pytest.mark.slow)
-        for name in likelihoods
-    ],
+    "name", slow_unless(lambda name: name == "normal_inverse_gamma", likelihoods)
 )
 def test_closing_over_a_family(name):
     "A compiled loop over the family's functions gives what the same loop gives from Python."

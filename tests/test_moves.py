@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from test_franchise import draw_words, seat, seating_state
+from tiers import slow_unless
 
 from hdp_nb.births import log_receivers, project_topic, propose_birth
 from hdp_nb.blocked import BlockedSampler, end_runs
@@ -25,12 +26,7 @@ by_kind = pytest.mark.parametrize("kind", SAMPLERS, ids=lambda kind: kind.__name
 # Moves see topics only, whichever sampler is between them: that of the franchise keeps tables, too.
 by_some = pytest.mark.parametrize(
     "kind",
-    [
-        kind
-        if kind in (FranchiseSampler, DirectSampler)
-        else pytest.param(kind, marks=pytest.mark.slow)
-        for kind in SAMPLERS
-    ],
+    slow_unless(lambda kind: kind in (FranchiseSampler, DirectSampler), SAMPLERS),
     ids=lambda kind: kind.__name__,
 )
 
@@ -255,10 +251,7 @@ def test_small_corpora(kind, corpus):
 
 @pytest.mark.parametrize(
     "kind",
-    [
-        kind if kind is DirectSampler else pytest.param(kind, marks=pytest.mark.slow)
-        for kind in SAMPLERS
-    ],
+    slow_unless(lambda kind: kind is DirectSampler, SAMPLERS),
     ids=lambda kind: kind.__name__,
 )
 def test_one_concentration_per_document(kind):

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from numba import njit
 from packaging.requirements import Requirement
+from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb.topics import document_alpha
@@ -260,9 +261,7 @@ DAMAGED = {
 }
 
 
-@pytest.mark.parametrize(
-    "how", [n if n == "a byte" else pytest.param(n, marks=pytest.mark.slow) for n in DAMAGED]
-)
+@pytest.mark.parametrize("how", slow_unless(lambda how: how == "a byte", DAMAGED))
 def test_a_damaged_cache_costs_a_compilation(tmp_path, kernel, how):
     where, _ = kernel()
     kept = [path for path in Path(where).iterdir() if "antoniak" in path.name]

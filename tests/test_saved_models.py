@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from models.make import answer, attributes
+from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb.emissions import hmm_emission
@@ -21,7 +22,7 @@ HMMS = [path for path, want in SAVED.items() if want["class"] == "HDPHMM"]
 AGAIN = {"hdphmm_poisson", "hdphmm_normal_inverse_gamma"}
 every = pytest.mark.parametrize(
     "path",
-    [pytest.param(path, marks=pytest.mark.slow) if path.stem in AGAIN else path for path in SAVED],
+    slow_unless(lambda path: path.stem not in AGAIN, SAVED),
     ids=lambda path: str(path.relative_to(HERE).with_suffix("")),
 )
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from test_hmm import GROUPED, GroupedPosterior, distance, grouped, make
+from tiers import slow_unless
 
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
@@ -50,9 +51,7 @@ def test_moves_keep_the_posterior(method):
     assert posterior_error(alternate(sampler, UNFAIR, 1000), exact) > 0.08
 
 
-@pytest.mark.parametrize(
-    "case", [GROUPED[0], *(pytest.param(case, marks=pytest.mark.slow) for case in GROUPED[1:])]
-)
+@pytest.mark.parametrize("case", slow_unless(lambda case: case is GROUPED[0], GROUPED))
 def test_moves_of_groups_keep_the_posterior(case):
     def off(plan, n):
         zs = alternate(grouped(*case, **FIXED), plan, n)
