@@ -48,6 +48,7 @@ class _Population(NamedTuple):
     formula: str
     data: Any  # pandas.DataFrame
     X: np.ndarray  # the design
+    solve: np.ndarray  # (effects, J): what turns proportions into effects, without the intercept
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
         "Documents with replacement, (J,), of which the formula makes a design that can be solved."
@@ -81,18 +82,16 @@ def _simulate(
     a[:K] = csr_array(sample.counts).toarray().T + prior[np.asarray(sample.kind)]
     phi = rng.standard_gamma(a)
     phi /= np.maximum(phi.sum(axis=1, keepdims=True), 1e-300)
-    shape, own = corpus, weight[node]
+    weight = weight[node]
     if pick is not None:
-        own[:, :K] += csr_array(sample.documents).toarray()
-    pi = rng.standard_gamma(own)
+        weight[:, :K] += csr_array(sample.documents).toarray()
+    pi = rng.standard_gamma(weight)
     total = pi.sum(axis=1)  # all weights may be so small that no variate is above 0
     pi[total == 0, 0] = total[total == 0] = 1.0
     pi /= total[:, None]
-    own = pi
-    if pick is not None:
-        shape, own = corpus[pick], pi[pick]
+    shape, drawn = (corpus, pi) if pick is None else (corpus[pick], pi[pick])
     n_k, docs = np.zeros(len(a), int), []
-    for length, pi_j in zip(shape.doc_lengths, own):
+    for length, pi_j in zip(shape.doc_lengths, drawn):
         n_j = rng.multinomial(length, pi_j)
         n_k += n_j
         words = [rng.choice(V, n_j[k], p=phi[k]) for k in np.flatnonzero(n_j)]
@@ -345,7 +344,11 @@ def calibrate(
         )
     if formula is not None:
         found = effects(model, covariates, formula)
-        population = _Population(formula, found.data, found.design(found.data))
+        X, some = found.design(found.data), corpus.doc_lengths > 0
+        solve = np.zeros(X.T.shape)
+        solve[:, some] = np.linalg.pinv(X[some])
+        slopes = [term != "Intercept" for term in found.terms]
+        population = _Population(formula, found.data, X, solve[slopes])
     for s in rng.integers(len(samples), size=n):
         if population is not None:
             pick = population.draw(rng)
@@ -353,9 +356,7 @@ def calibrate(
         gamma = float(model.samples_[s].gamma)
         new, truth = _simulate(corpus, samples[s], gamma, node, rng, pick)
         if population is not None:
-            some = corpus.doc_lengths > 0
-            b = np.linalg.pinv(population.X[some]) @ truth.pi[some]
-            truth.b = b[[term != "Intercept" for term in found.terms]]
+            truth.b = population.solve @ truth.pi
         again = clone(model).set_params(random_state=int(rng.integers(2**31)))
         judged.append(_judge(again.fit(new), truth, rng, level, asked))
     each = lambda rows: np.repeat(np.arange(n), [len(row) for row in rows])

@@ -38,6 +38,10 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 
     doc_topic_: np.ndarray
 
+    def _word_counts(self) -> np.ndarray:
+        "Tokens of every word in the documents of the fit."
+        return self.samples_[int(self.best_)].n_vk.sum(axis=1)
+
     def _show(self) -> None:
         """Lay out the topics that exist in more than half of the samples, largest first.
 
@@ -58,7 +62,7 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         self.n_topics_, self.matches_ = len(rows), number[np.concatenate(found.labels)]
         words: Any = found.words  # a consensus of topics has them
         self.components_, self.topic_shares_ = words[rows], found.shares[rows]
-        n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1)
+        n_v = self._word_counts()
         self.word_shares_ = n_v / max(n_v.sum(), 1)
         self._renew()
         self.__dict__.pop("doc_topic_", None)  # of an earlier fit

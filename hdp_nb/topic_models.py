@@ -149,8 +149,10 @@ class GibbsTopicModel(SampledTopicModel):
         if seeded := self.seeded_:
             name_of = {k: name for name, k in seeded.items()}
             self.own_labels_ = [name_of.get(k, "") for k in range(self.n_topics_)]
-            n_v = self.samples_[int(self.best_)].n_vk.sum(axis=1) - self.seeds_.sum(axis=1)
-            self.word_shares_ = n_v / max(n_v.sum(), 1)
+
+    def _word_counts(self) -> np.ndarray:
+        n_v = super()._word_counts()  # with pseudo-tokens, which are in no document
+        return n_v - self.seeds_.sum(axis=1) if hasattr(self, "seeds_") else n_v
 
     def _rows_of_first(self, n: int) -> list[int]:
         "The row of `components_` that each of the first n topics of all samples mostly is, or -1."

@@ -104,7 +104,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", help="files of tests, or what else pytest takes")
     options = parser.parse_args()
-    survivors, tried = [], 0
+    survived = tried = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "hdp_nb"
         names = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True).split("\0")
@@ -128,20 +128,16 @@ def main():
                     name, occurrence = rng.choice(found[place])
                     changed = mutate_code(source, get_operator(name)(), occurrence)
                     path.write_text(changed, encoding="utf-8")
-                    survived, said = passes(folder, tests, limit)
+                    fine, said = passes(folder, tests, limit)
                     path.write_text(source, encoding="utf-8")
-                    tried += 1
-                    lines = source.splitlines(), changed.splitlines()
-                    diff = difflib.unified_diff(
-                        *lines, f"hdp_nb/{module}.py", name, n=2, lineterm=""
-                    )
-                    print(f"  line {place[0]}, {name}: {'' if survived else said}", flush=True)
-                    if survived:
-                        survivors.append("\n".join(diff))
-                        print(survivors[-1], flush=True)
+                    tried, survived = tried + 1, survived + fine
+                    print(f"  line {place[0]}, {name}: {'' if fine else said}", flush=True)
+                    if fine:
+                        texts = source.splitlines(), changed.splitlines(), path.name, name
+                        print(*difflib.unified_diff(*texts, n=2, lineterm=""), sep="\n", flush=True)
         except KeyboardInterrupt:
             pass
-    print(f"{tried} mutants, {tried - len(survivors)} noticed, {len(survivors)} not")
+    print(f"{tried} mutants, {tried - survived} noticed, {survived} not")
 
 
 if __name__ == "__main__":
