@@ -191,28 +191,75 @@ _SETTINGS = "BOUNDSCHECK DEBUGINFO_DEFAULT OPT CPU_NAME CPU_FEATURES ENABLE_AVX"
 _SETTINGS += "LOOP_VECTORIZE SLP_VECTORIZE LLVM_REFPRUNE_PASS".split()
 
 
+class _Texts:
+    """What the modules of this package say, as far as it was read, and which of them import which.
+
+    numba notices a change of a function's own file, but not of the functions that it calls in other
+    files. A kernel can only come out another if its module has changed, or one that this imports,
+    directly or not, or `__init__`, which says how kernels are compiled.
+    """
+
+    def __init__(self):
+        self._read = {}  # by module: a digest of its text, and what it imports
+        self._contents = {}
+        self.mixed = False  # was a module loaded twice, with changes in between?
+
+    def read(self, name, path):
+        "Take down what is in a module's file; just before it runs, since files may be edited."
+        import re
+        from hashlib import sha256
+
+        with open(path, "rb") as file:
+            text = file.read()
+        digest = sha256(text).hexdigest()
+        self.mixed |= self._read.get(name, (digest,))[0] != digest
+        # Only lines at the margin: no function imports a module of this package.
+        one = rf"from (?:\.|{__name__}\.)(\w+) import|import {__name__}\.(\w+)"
+        several = rf"from (?:\.|{__name__}) import ([\w, ]+|\([\w,\s]+\))"
+        imports = set()
+        for *named, many in re.findall(rf"\n(?:{one}|{several})", "\n" + text.decode("latin-1")):
+            homes = {_HOME.get(name, name) for name in re.findall(r"\w+", many)}
+            imports |= {*filter(None, named)} | homes & {*_MODULES}
+        self._read[name] = digest, imports
+        self._contents.clear()
+
+    def content(self, name):
+        "A digest of a module, by its full name, and of all in this package that it builds upon."
+        from hashlib import sha256
+
+        if name not in self._contents:
+            found, wanted = {}, {"__init__", name.rpartition(".")[2] if "." in name else "__init__"}
+            while wanted:
+                if (one := wanted.pop()) not in self._read:
+                    self.read(one, os.path.join(os.path.dirname(__file__), f"{one}.py"))
+                found[one], imports = self._read[one]
+                wanted |= imports - found.keys()
+            self._contents[name] = sha256(repr(sorted(found.items())).encode()).hexdigest()
+        return self._contents[name]
+
+
+_texts = _Texts()
+
+
 def _prepare(folder):
     """Make the folder of this version's kernels in `folder`; None if it cannot be used or trusted.
 
-    numba notices a change of a function's own file, but not of the functions that it calls in other
-    files. So kernels are kept in a folder named after the content of the whole package, numba's
-    version, the processor, and the settings by which code comes out another: who asks for
-    NUMBA_BOUNDSCHECK=1 must not be given kernels without checks. The folder's name and the marker
-    file in it show what it is, should anybody want to clear old ones away.
+    It is named after this package's version, numba's, the processor, and the settings by which code
+    comes out another: who asks for NUMBA_BOUNDSCHECK=1 must not be given kernels without checks.
+    The folder's name and the marker file in it show what it is, should anybody want to clear it
+    away.
     """
     from hashlib import sha256
-    from pathlib import Path
 
     import numba
     from llvmlite import binding
 
     try:
-        made = [numba.__version__, binding.get_host_cpu_name()]
+        _texts.read("__init__", __file__)
+        made = [__version__, numba.__version__, binding.get_host_cpu_name()]
         made += [getattr(numba.config, name, None) for name in _SETTINGS]
-        content = sha256(repr(made).encode())
-        for path in sorted(Path(__file__).parent.glob("*.py")):
-            content.update(path.read_bytes())
-        folder = os.path.join(os.path.realpath(folder), f"kernels-{content.hexdigest()[:16]}")
+        name = f"kernels-{sha256(repr(made).encode()).hexdigest()[:16]}"
+        folder = os.path.join(os.path.realpath(folder), name)
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_trusted(folder) or not os.access(folder, os.W_OK | os.X_OK):
             return None
@@ -228,9 +275,10 @@ def _prepare(folder):
 def _identify(kernel):
     """What a kernel does, as a tuple of texts that is the same in every process.
 
-    A module's kernel is named by where it stands, since the folder stands for the content of the
-    package. One that a function has made is told from its siblings by what it closes over, and by
-    what its names mean now, which somebody may have replaced.
+    A module's kernel is named by where it stands, and by the content of its module and of those
+    that this imports. One that a function has made is told from its siblings by what it closes
+    over, and by what its names mean now, which somebody may have replaced: all that is another
+    module's brings the content of that one.
 
     Raises
     ------
@@ -247,7 +295,8 @@ def _identify(kernel):
         module = getattr(value, "__module__", None) or ""
         if module.split(".")[0] not in known:
             raise ValueError(f"{value!r} may be another one in another process")
-        return module, getattr(value, "__qualname__", None) or value.__name__
+        content = _texts.content(module) if module.split(".")[0] == __name__ else ""
+        return module, content, getattr(value, "__qualname__", None) or value.__name__
 
     def text(code):
         "Instructions, constants and the names of globals of a function and of those inside of it."
@@ -266,11 +315,16 @@ def _identify(kernel):
             return value.dtype.str, value.shape, value.tobytes()
         if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic)):
             return type(value).__name__, repr(value)
-        return value.__name__ if isinstance(value, ModuleType) else place(value)
+        if not isinstance(value, ModuleType):
+            return place(value)
+        if value.__name__ == __name__:
+            raise ValueError("every module can be reached by way of the package")
+        own = value.__name__.startswith(__name__ + ".")
+        return value.__name__, _texts.content(value.__name__) if own else ""
 
     def of(function):
         code, cells = function.__code__, function.__closure__ or ()
-        found = [place(function)[0], code.co_qualname, code.co_firstlineno]
+        found = [*place(function)[:2], code.co_qualname, code.co_firstlineno]
         if "<locals>" not in code.co_qualname:
             return tuple(found)
         above.add(id(function))
@@ -285,6 +339,24 @@ def _identify(kernel):
 
     above = set()  # the functions that we are inside of
     return of(kernel)
+
+
+def _named_tuples(types):
+    """The classes of named tuples in some of numba's types, as (module, name, fields).
+
+    What numba calls such a type has the types of its fields, but neither their names nor their
+    order; and a kernel's module need not import the class of what it is given.
+    """
+    from numba.types import Type
+
+    found = []
+    for one in types:
+        if made := getattr(one, "instance_class", None):
+            found.append((made.__module__, made.__qualname__, made._fields))
+        for part in vars(one).values():
+            parts = part if isinstance(part, (tuple, list)) else [part]
+            found += _named_tuples([inner for inner in parts if isinstance(inner, Type)])
+    return found
 
 
 def _cached(folder):
@@ -324,6 +396,8 @@ def _cached(folder):
             pass  # what has changed has another name
 
         def _path(self, sig, codegen):
+            if _texts.mixed:
+                raise ValueError("nobody knows which of two texts a kernel calls")
             if self._digest is None:
                 function = self._py_func
                 identity = repr((_identify(function), sys.version, sys.flags.optimize))
@@ -335,6 +409,7 @@ def _cached(folder):
             key = repr((self._digest, sig, codegen.magic_tuple()))
             if " at 0x" in key:  # a function as an argument
                 raise ValueError(f"{key} means nothing in another process")
+            key += repr(_named_tuples(sig))
             name = f"{self._name}-{sha256(key.encode()).hexdigest()[:24]}.nbc"
             return os.path.join(folder, name)
 
@@ -416,6 +491,7 @@ def _keep_kernels(folder):
 
     class Loader(SourceFileLoader):
         def exec_module(self, module):
+            _texts.read(self.name.rpartition(".")[2], self.path)
             super().exec_module(module)
             if "njit" not in vars(module):
                 return

@@ -2,6 +2,7 @@
 tools/ is, and a browser.
 """
 
+import contextlib
 import os
 import re
 import shutil
@@ -24,20 +25,34 @@ hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, data
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-def is_old_kernels(path):
-    """Whether hdp_nb made this folder for its compiled kernels, and left it alone for a day."""
-    ours = re.fullmatch("kernels-[0-9a-f]{16}", path.name) and not path.is_symlink()
-    marked = ours and (path / "hdp_nb-kernels.txt").is_file()
-    return marked and time.time() - path.stat().st_mtime > 86_400
+def remove_old_kernels(cache):
+    """Remove compiled kernels that were neither written nor read for two days, and folders of them
+    in which nothing is left.
+
+    A system may note only once a day that a file is read.
+    """
+    begun, marker = time.time() - 2 * 86_400, "hdp_nb-kernels.txt"
+    for folder in cache.iterdir():
+        ours = re.fullmatch("kernels-[0-9a-f]{16}", folder.name) and not folder.is_symlink()
+        if not ours or not (folder / marker).is_file():
+            continue
+        inside, old = {*os.listdir(folder)}, folder.stat().st_mtime < begun
+        if inside == {marker} and old:
+            shutil.rmtree(folder)
+            continue
+        for name in inside:
+            found = (folder / name).lstat()
+            if name.endswith((".nbc", ".tmp")) and max(found.st_mtime, found.st_atime) < begun:
+                (folder / name).unlink()
 
 
 def pytest_configure(config):
-    """Kernels of earlier versions go, but never from a cache that the user has named."""
+    """Kernels of earlier texts go, but never from a cache that the user has named."""
     if config.getoption("--slow"):
         os.environ.setdefault("HDP_NB_FUZZ", "10000")  # read when tests/test_fuzz.py is imported
     if not hasattr(config, "workerinput") and KERNELS.is_dir():
-        for path in filter(is_old_kernels, KERNELS.iterdir()):
-            shutil.rmtree(path, ignore_errors=True)  # another pytest may be removing it, too
+        with contextlib.suppress(OSError):  # another pytest may be removing them, too
+            remove_old_kernels(KERNELS)
 
 
 def pytest_addoption(parser):

@@ -2,6 +2,7 @@
 import.
 """
 
+import ast
 import json
 import os
 import re
@@ -63,6 +64,30 @@ def run(*command, **kwargs):
     done = subprocess.run(command, capture_output=True, text=True, **kwargs)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def package(tmp_path):
+    """Write modules of a package that is called hdp_nb and begins like it, with a cache of its own;
+    returned is what runs code in a new process.
+    """
+    (tmp_path / "hdp_nb").mkdir()
+    shutil.copy(ROOT / "hdp_nb" / "__init__.py", tmp_path / "hdp_nb")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HDP_NB_CACHE": str(tmp_path / "kernels")}
+    head = "from pathlib import Path; import hdp_nb; hdp_nb._MODULES += tuple({!r}); "
+    head += "hits = lambda kernel: sum(kernel.stats.cache_hits.values()); "
+
+    def python(code, **more):
+        modules = [path.stem for path in (tmp_path / "hdp_nb").glob("[!_]*.py")]
+        command = [sys.executable, "-W", "error", "-B", "-c", head.format(modules) + code]
+        return run(*command, env={**env, **more}, cwd=tmp_path).strip()
+
+    def package(**texts):
+        for name, text in texts.items():
+            (tmp_path / "hdp_nb" / f"{name}.py").write_text(text)
+        return python
+
+    return package
 
 
 def test_settings_and_pyproject_agree(settings, pyproject):
@@ -185,31 +210,143 @@ def test_importing_needs_no_tool_and_no_pictures():
     assert found.strip() == "set()"
 
 
-def test_kernels_are_kept_where_told(tmp_path):
-    "Compiled once; anew when any module of the package has changed; not at all unless asked to."
-    code = (
-        "import numpy as np; from hdp_nb.special import antoniak;"
-        " antoniak(np.random.default_rng(0), 5, 1.0); print(antoniak.stats.cache_path is not None,"
-        " sum(antoniak.stats.cache_hits.values()))"
-    )
-    shutil.copytree(
-        ROOT / "hdp_nb", tmp_path / "hdp_nb", ignore=shutil.ignore_patterns("data", "__pycache__")
-    )
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HDP_NB_CACHE": str(tmp_path / "kernels")}
-    assert [run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() for _ in range(2)] == [
-        ["True", "0"],
-        ["True", "1"],
-    ]
-    with (tmp_path / "hdp_nb" / "tree.py").open("a") as other:
-        other.write("# changed\n")
-    assert (
-        run(sys.executable, "-c", code, env=env, cwd=tmp_path).split() == ["True", "0"]
-        and len(list((tmp_path / "kernels").iterdir())) == 2
-    )
+def test_kernels_are_kept_where_told(tmp_path, package):
+    "Compiled once; not kept at all unless asked to."
+    python = package(a="from numba import njit\n\n\n@njit\ndef f(x):\n    return x + 1\n")
+    code = "from hdp_nb.a import f; print(f(1), f.stats.cache_path is not None, hits(f))"
+    assert [python(code) for _ in range(2)] == ["2 True 0", "2 True 1"]
     for off in ("", "0"):
-        assert run(
-            sys.executable, "-c", code, env={**env, "HDP_NB_CACHE": off}, cwd=tmp_path
-        ).split() == ["False", "0"]
+        assert python(code, HDP_NB_CACHE=off) == "2 False 0"
+    assert len([*(tmp_path / "kernels").glob("kernels-*/a.f-*.nbc")]) == 1
+
+
+GROUND = "from numba import njit\n\nSHIFT = 1\n\n\n@njit\ndef f(x):\n    return x + SHIFT\n"
+MIDDLE = "from .ground import f\n"
+UPPER = """
+from numba import njit
+
+import hdp_nb.middle
+
+
+f = hdp_nb.middle.f
+
+
+@njit
+def g(x):
+    return 10 * f(x)
+"""
+MAKER = """
+from numba import njit
+
+
+def make(f):
+    @njit
+    def kernel(x):
+        return f(x) - 1
+
+    return kernel
+"""
+CALLS = (
+    "from hdp_nb.upper import g; from hdp_nb.ground import f; from hdp_nb.maker import make;"
+    "h, k = make(g), make(f); print(g(1), hits(g), h(1), hits(h), k(1), hits(k))"
+)
+
+
+def test_kernels_are_compiled_anew_when_what_they_build_upon_has_changed(package):
+    """Their module, or one that it imports, by way of another one as well; of what a function has
+    made also the modules of all that it closes over. Not when other modules change.
+    """
+    package(ground=GROUND, middle=MIDDLE, upper=UPPER, maker=MAKER, other="TWO = 2\n")
+    python = package()
+    assert python(CALLS) == "20 0 19 0 1 0"
+    assert python(CALLS) == "20 1 19 1 1 1"
+    package(other="TWO = 3\n")
+    assert python(CALLS) == "20 1 19 1 1 1"
+    package(upper=UPPER.replace("10 *", "20 *"))
+    assert python(CALLS) == "40 0 39 0 1 1"
+    package(ground=GROUND.replace("= 1", "= 4"))
+    assert python(CALLS) == "100 0 99 0 4 0"
+    package(middle=MIDDLE + "# by the way\n")
+    assert python(CALLS) == "100 0 99 0 4 1"
+    package(maker=MAKER.replace("- 1", "- 2"))
+    assert python(CALLS) == "100 1 98 0 3 0"
+    package(upper=UPPER)  # the kernels of an earlier text are there still
+    assert python(CALLS).startswith("50 0") and python(CALLS).startswith("50 1")
+
+
+def test_kernels_are_kept_under_the_text_that_they_were_compiled_from(package):
+    "Not under what somebody has written into the file since; and not where it was loaded again."
+    first, second = GROUND, GROUND.replace("= 1", "= 4")
+    python = package(ground=first)
+    call = "from hdp_nb import ground; print(ground.f(1), hits(ground.f))"
+    write = "from hdp_nb import ground; Path(ground.__file__).write_text({!r}); "
+    assert python(write.format(second) + call) == "2 0" and python(call) == "5 0"
+    assert package(ground=first)(call) == "2 1"  # that was the first text's
+    again = "import importlib, os; os.utime(ground.__file__, (0, 0)); importlib.reload(ground); "
+    third = GROUND.replace("= 1", "= 7")
+    assert python(write.format(third) + again + call) == "8 0" and python(call) == "8 0"
+    assert python(again.replace("import", "from hdp_nb import ground; import", 1) + call) == "8 1"
+
+
+PAIR = "from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    a: float\n    b: float\n"
+TAKES = """
+from numba import njit
+
+
+@njit
+def difference(pair):
+    return pair.a - pair.b
+
+
+@njit
+def inner(pairs):
+    return pairs[1].a - pairs[1].b
+"""
+
+
+def test_named_tuples_with_other_fields_have_other_kernels(package):
+    """numba has one name for two classes of the same name and the same types in another order, and
+    the kernel's module does not import the class.
+    """
+    python = package(pair=PAIR, takes=TAKES)
+    code = (
+        "from hdp_nb.pair import Pair; from hdp_nb.takes import difference, inner;"
+        "p = Pair(a=3.0, b=1.0); print(difference(p), hits(difference), inner((0, p)), hits(inner))"
+    )
+    assert [python(code) for _ in range(2)] == ["2.0 0 2.0 0", "2.0 1 2.0 1"]
+    package(pair=PAIR.replace("a: float\n    b: float", "b: float\n    a: float"))
+    assert [python(code) for _ in range(2)] == ["2.0 0 2.0 0", "2.0 1 2.0 1"]
+    package(pair=PAIR)
+    # Without their names the second order is given the kernel of the first: what this guards.
+    blind = "hdp_nb._named_tuples = lambda types: []; "
+    assert python(blind + code) == "2.0 0 2.0 0"
+    package(pair=PAIR.replace("a: float\n    b: float", "b: float\n    a: float"))
+    assert python(blind + code) == "-2.0 1 -2.0 1"
+
+
+def own_imports(name):
+    "The modules of the package that a module imports, by Python's own parser."
+    found = set()
+    for node in ast.walk(ast.parse((ROOT / "hdp_nb" / f"{name}.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.level or node.module.startswith("hdp_nb")):
+            module = (node.module or "").removeprefix("hdp_nb").removeprefix(".")
+            found |= {module} if module else {alias.name for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("hdp_nb")}
+    return found
+
+
+def test_imports_are_found_without_running_them():
+    """As Python's parser finds them. And who can reach every module, by `import hdp_nb`, has no
+    kernels.
+    """
+    texts = hdp_nb._Texts()
+    for name in hdp_nb._MODULES:
+        path = ROOT / "hdp_nb" / f"{name}.py"
+        texts.read(name, path)
+        found = own_imports(name)
+        assert texts._read[name][1] == found - {"hdp_nb", "__version__"}, name
+        assert "hdp_nb" not in found or "njit" not in path.read_text(encoding="utf-8"), name
 
 
 KERNEL = (
@@ -309,14 +446,11 @@ def outer(f):
 """
 
 
-def test_kernels_that_functions_make_are_kept(tmp_path):
+def test_kernels_that_functions_make_are_kept(package):
     """Each for what it closes over and what its names mean; never one that calls what is not in the
     package.
     """
-    tree = tmp_path / "hdp_nb"
-    shutil.copytree(ROOT / "hdp_nb", tree, ignore=shutil.ignore_patterns("data", "__pycache__"))
-    (tree / "made.py").write_text(MADE)
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HDP_NB_CACHE": str(tmp_path / "kernels")}
+    python = package(made=MADE)
 
     def made(*kernels):
         "Of each kernel: its value at 5.0, and whether it was compiled before."
@@ -324,7 +458,7 @@ def test_kernels_that_functions_make_are_kept(tmp_path):
         code += "foreign = njit(lambda x: 100 * x)\n"
         for kernel in kernels:
             code += f"f = {kernel}; print(f(5.0), sum(f.stats.cache_hits.values()))\n"
-        said = run(sys.executable, "-W", "error", "-c", code, env=env, cwd=tmp_path).split()
+        said = python(code).split()
         return [(float(value), int(hits)) for value, hits in zip(said[::2], said[1::2])]
 
     assert made("make(twice)") == [(11, 0)]
@@ -376,8 +510,10 @@ def test_a_cache_that_others_can_write_is_not_loaded(tmp_path, kernel):
         assert kernel() == ("None", 0)
 
 
-def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
-    "Nothing from a cache that the user has named, from their own only what is marked as kernels."
+def test_tests_remove_nothing_but_old_kernels_of_their_own(tmp_path):
+    """Nothing from a cache that the user has named; from their own what nobody has read for two
+    days, in folders that are marked as kernels; and such a folder when nothing is left in it.
+    """
     user, own = tmp_path / "user", tmp_path / "repository" / ".numba_cache"
     (tmp_path / "repository" / "tests").mkdir(parents=True)
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path / "repository" / "tests")
@@ -387,21 +523,29 @@ def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
         run(sys.executable, "-c", "import hdp_nb.special", env={**env, "HDP_NB_CACHE": str(cache)})
     [kernels] = os.listdir(user)
     assert re.fullmatch("kernels-[0-9a-f]{16}", kernels) and os.listdir(own) == [kernels]
-    foreign = [
-        "precious_old",
-        ".ssh",
-        "0123456789abcdef",
-        "kernels-0123456789abcdef",
-        "kernels-letters",
-    ]
+    marker, empty, fresh = (
+        "hdp_nb-kernels.txt",
+        "kernels-aaaaaaaaaaaaaaaa",
+        "kernels-bbbbbbbbbbbbbbbb",
+    )
+    foreign = ["precious_old", ".ssh", "0123456789abcdef", "kernels-0123456789abcdef"]
     for cache in (user, own):
-        for name in foreign:
-            (cache / name).mkdir()
+        shutil.copytree(cache / kernels, cache / empty)
+        shutil.copytree(cache / kernels, cache / fresh)
+        for name in (*foreign, kernels, "kernels-letters"):
+            (cache / name).mkdir(exist_ok=True)
             (cache / name / "only_copy").write_text("")
-        (cache / "kernels-letters" / "hdp_nb-kernels.txt").write_text("")
+            for time, stem in zip([(0, 0), (2**31, 0), (0, 2**31)], ["old", "read", "written"]):
+                path = cache / name / f"{stem}.nbc"
+                path.write_text("")
+                os.utime(path, time)
+        shutil.copy(cache / kernels / marker, cache / "kernels-letters")
+        (cache / kernels / "rest.tmp").write_text("")
+        (cache / kernels / "link.nbc").symlink_to(cache / kernels / "only_copy")
         (cache / "kernels-fedcba9876543210").symlink_to(cache / kernels)
-        shutil.copytree(cache / kernels, cache / "kernels-aaaaaaaaaaaaaaaa")  # of today
-        for name in (*foreign, kernels):
+        for path in [path for name in os.listdir(cache) for path in (cache / name).glob("*.t*")]:
+            os.utime(path, (0, 0))
+        for name in {*os.listdir(cache)} - {fresh}:
             os.utime(cache / name, (0, 0))
     before = {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
     for named in (user, own):
@@ -417,9 +561,12 @@ def test_tests_remove_no_folder_but_old_kernels_of_their_own(tmp_path):
             env={**env, "HDP_NB_CACHE": str(named), "PYTHONDONTWRITEBYTECODE": "1"},
         )
         gone = before - {path.relative_to(tmp_path) for path in tmp_path.rglob("*")}
-        assert {path.parts[2] for path in gone} == {kernels} and {
-            path.parts[0] for path in gone
-        } == {"repository"}
+        assert {path.relative_to("repository", ".numba_cache").as_posix() for path in gone} == {
+            f"{kernels}/old.nbc",
+            f"{kernels}/rest.tmp",
+            empty,
+            f"{empty}/{marker}",
+        }
 
 
 @pytest.fixture(scope="module")
