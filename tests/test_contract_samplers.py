@@ -356,6 +356,13 @@ CASES = {
     "hybrid with topic moves": moves(TopicMoves, topics(HybridSampler, init=20), tune=4),
     "parallel with topic moves": moves(TopicMoves, topics(ParallelSampler, init=20), tune=2),
     "blocked with topic moves": moves(TopicMoves, topics(BlockedSampler, init=20), tune=3, least=2),
+    "franchise, sampled documents": moves(TopicMoves, FRANCHISE, tune=4, least=1, sample=(3, 1)),
+    "blocked, sampled documents": moves(
+        TopicMoves, topics(BlockedSampler, init=20), tune=4, least=1, sample=(3, 1)
+    ),
+    "tree, sampled documents": moves(
+        TopicMoves, topics(TreeSampler, levels=["side"], init=20), tune=2, least=1, sample=(3, 1)
+    ),
     "nested and hierarchical": clusters(),
     "nested": clusters(global_topics=False),
     "nested, no word selection": clusters(word_selection=False, shared_epsilon=True),
@@ -392,6 +399,7 @@ AGAIN = {
     *("franchise, alpha of every document", "blocked, alpha of every document"),
     *("parallel, two threads", "direct with moves", "hybrid with topic moves"),
     *("parallel with topic moves", "blocked with topic moves", "nested, known clusters"),
+    *("blocked, sampled documents", "tree, sampled documents"),
     *("states with moves, beam", "states of groups, beam", "states of groups, weak limit"),
 }
 every = pytest.mark.parametrize("name", slow_unless(lambda name: name not in AGAIN, CASES))

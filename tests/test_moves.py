@@ -18,7 +18,7 @@ from hdp_nb.moves import allocate, begin_moves, count_cells, end_moves
 from hdp_nb.pairs import Proposal, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
-from hdp_nb.topic_moves import KINDS, TopicMoves
+from hdp_nb.topic_moves import KINDS, TopicMoves, sample_documents
 from hdp_nb.tree import TreeSampler
 
 SAMPLERS = [FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler]
@@ -223,6 +223,66 @@ def test_three_topics_are_found_in_a_tree(begin):
     assert (np.bincount(state.z, minlength=state.n_k.size) == state.n_k).all()
 
 
+SAMPLE = 100, 10_000
+
+
+@by_some
+@pytest.mark.parametrize("begin", [1, 20])
+def test_three_topics_are_found_by_a_sample_of_the_documents(kind, begin):
+    """From the end of the annealing on, in all documents; in a tree, too."""
+    corpus, truth = make_signatures(n_docs=400, doc_len=120, n_words=40, random_state=2)
+    for base in (kind(corpus, init=begin), TreeSampler(grouped(corpus), init=begin)):
+        sampler = TopicMoves(base, tune=40, sample=SAMPLE)
+        assert sampler.sample.corpus.n_docs == 100
+        state = run_chain(sampler, np.random.default_rng(0), 41).state
+        assert_found(corpus, truth, state)
+        sampler.check(state)
+
+
+def test_all_documents_are_swept_and_get_the_topics_of_the_sample():
+    corpus = make_signatures(n_docs=400, doc_len=120, n_words=40, random_state=2)[0]
+    sampler = TopicMoves(DirectSampler(corpus, init=1), tune=25, sample=SAMPLE)
+    state, rng, Ks, found = sampler.init(np.random.default_rng(0)), np.random.default_rng(1), [], []
+    for _ in range(40):
+        state, info = sampler.sweep(rng, state)
+        assert state.z.size == corpus.n_tokens and info["n_topics"] == state.K
+        Ks.append(int((state.n_k > 0.01 * corpus.n_tokens).sum()))
+        found.append(int(state.sample.n_done))
+    # Direct assignment from one topic stays there, until it gets those of the sample.
+    assert max(Ks[:9]) == 1 and min(Ks[9:]) > 1
+    assert found == [*range(1, 26), *15 * [25]]  # the sample has done its work then
+
+
+def test_which_documents_are_a_sample():
+    corpus = make_signatures(n_docs=60, doc_len=20, n_words=9, random_state=2)[0]
+    empty = Corpus.from_docs([[]] * 40 + [corpus[j] for j in range(60)], n_words=9)
+    drawn = [sample_documents(empty, 10, 300, seed) for seed in (0, 0, 1)]
+    lengths = drawn[0].doc_lengths
+    assert lengths.min() > 0 and lengths.sum() >= 300 and len(lengths) >= 10
+    assert lengths.sum() - lengths.max() < 300 or len(lengths) == 10
+    assert np.array_equal(drawn[0].x, drawn[1].x) and not np.array_equal(drawn[0].x, drawn[2].x)
+    half = int(empty.n_tokens) // 2
+    assert sample_documents(empty, 1, half + 30, 0) is None  # more than half of all
+    assert (
+        sample_documents(empty, 61, 1, 0) is None and sample_documents(empty, 10, 10**9, 0) is None
+    )
+
+
+def test_when_all_documents_are_annealed():
+    corpus = make_signatures(n_docs=400, doc_len=12, n_words=40, random_state=2)[0]
+    few = lambda base, **more: TopicMoves(base, **{"sample": (10, 1), **more}).sample
+    assert few(DirectSampler(corpus, init=5)).corpus.n_docs == 10
+    assert few(DirectSampler(corpus, init=5), sample=None) is None
+    given = DirectSampler(corpus, init=np.zeros(corpus.n_tokens, int))
+    assert few(given) is None
+    assert few(DirectSampler(Corpus(corpus.x, corpus.offsets, n_words=1000), init=5)) is None
+    # Chains from other numbers of topics look at other documents.
+    moves = TopicMoves(DirectSampler(corpus, init=5), sample=(10, 1))
+    one, many = (moves.start(k).sample for k in (1, 100))
+    assert not np.array_equal(one.corpus.x, many.corpus.x)
+    assert (one.base.begin, many.base.begin) == (1, 100)
+
+
 def test_without_moves_they_are_not():
     corpus = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)[0]
     state = run_chain(DirectSampler(corpus, init=20), np.random.default_rng(0), 130).state
@@ -302,7 +362,10 @@ def test_cost_decides_how_often():
 
 @pytest.mark.parametrize(
     "name, value",
-    [("n_moves", 0), ("n_moves", 1.5), ("tune", -1), ("share", 0), ("share", 2), ("least", 0)],
+    [
+        *[("n_moves", 0), ("n_moves", 1.5), ("tune", -1), ("share", 0), ("share", 2), ("least", 0)],
+        *[("sample", (0, 1)), ("sample", (1, 0.5))],
+    ],
 )
 def test_bad_arguments(name, value):
     with pytest.raises(ValueError, match=f"^{name}"):
