@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int
 from .convergence import effective_draws, split_rhat
+from .sampled_topics import topic_tokens
 
 # %% ../nbs/71_diagnostics.ipynb #85f619a4
 def topic_shares(model: Any, n: int = 5) -> np.ndarray:
@@ -53,7 +54,7 @@ def topic_shares(model: Any, n: int = 5) -> np.ndarray:
     n = check_int("n", n, 1)
     shares = np.zeros((len(model.samples_), n))
     for row, counts in zip(shares, model.samples_):
-        n_k = np.sort(counts.n_vk.sum(axis=0))[::-1]
+        n_k = np.sort(topic_tokens(counts))[::-1]
         row[: len(n_k)] = n_k[:n] / n_k.sum()
     chains = [shares[model.sample_chain_ == m] for m in range(model.sample_chain_.max() + 1)]
     return np.array([chain[: min(map(len, chains))] for chain in chains])

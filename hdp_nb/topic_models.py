@@ -28,7 +28,7 @@ from .hdp_split_merge import HDPSplitMerge
 from .lda import LDASampler
 from .model import Callback, PathLike, PriorLike, Seed, with_moves
 from .parallel import ParallelSampler
-from .recounts import check_kept_topics
+from .recounts import check_entries, check_kept_topics
 from .sampled_topics import SampledTopicModel
 from .seeds import count_seeds
 from .split_merge import SplitMergeState
@@ -165,6 +165,12 @@ class GibbsTopicModel(SampledTopicModel):
         "Row of `components_` of every seeded topic, by name; one that no row is, is left out."
         names = getattr(self, "seed_names_", [])  # which earlier versions did not save
         return {name: k for name, k in zip(names, self._rows_of_first(len(names))) if k >= 0}
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        if hasattr(self, "seeds_"):
+            shape = self.n_features_in_, len(self.seed_names_)
+            check_entries("seeds_", self.seeds_, 0, 2**31, shape, whole=True)
 
     def _check_sample(self, sample: TopicCounts) -> None:
         # Pseudo-tokens are in no document.

@@ -429,7 +429,7 @@ class TopicMoves:
         first = inner.eta, float(np.mean(inner.alpha)), inner.gamma
         base = kind(documents, *first, *priors, begin, prior.eta)
         annealed = max(self.tune * 3 // 4, 1)
-        return TopicMoves(base, tune=annealed, share=1.0, least=self.least, sample=None)
+        return TopicMoves(base, _MOVES, annealed, least=self.least, sample=None)
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."

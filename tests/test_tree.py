@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hdp_nb.chain import run_chain
 from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
+from hdp_nb.diagnostics import topic_shares
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.hierarchy import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.seeds import name_topics
@@ -955,6 +956,8 @@ def test_seed_words_of_a_model(bars, tmp_path):
         assert model.topic_shares_[k] > 0.05
     assert model.topic_shares_[model.seeded_["no bar"]] < 0.02
     assert np.allclose(model.word_shares_, bars.word_counts() / bars.n_tokens)
+    tokens = topic_shares(model, model.samples_[0].n_vk.shape[1]) * bars.n_tokens
+    assert np.allclose(tokens, np.round(tokens)) and np.allclose(tokens.sum(axis=2), bars.n_tokens)
     assert np.allclose(model.doc_topic_.sum(axis=1), 1) and np.isfinite(model.score(bars))
     consensus = model.consensus()
     assert np.allclose(consensus.components_, model.components_)
@@ -969,6 +972,10 @@ def test_seed_words_of_a_model(bars, tmp_path):
     assert "top" not in model.drop_topics([k]).seeded_
     assert model.label_topics({k: "row"}).topic_labels_[k] == "row"
     assert clone(model).set_params(seed_words=None).fit(bars).seeded_ == {}
+    model.seeds_ = model.seeds_[:-1]
+    model.save(tmp_path / "m.npz")
+    with pytest.raises(ValueError, match="seeds_"):
+        TreeHDP.load(tmp_path / "m.npz")
 
 
 def flat(**options):
