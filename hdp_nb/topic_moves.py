@@ -365,9 +365,10 @@ class TopicMoves:
     least : int
         Topics with fewer tokens are left to the sweeps.
     sample : (int, int) or None
-        How many documents and tokens are enough for the annealing, see `sample_documents`; None for
-        all. All are annealed, too, where these are more than half of the tokens, where the sampler
-        begins with given topics or has seeded ones, and with 1,000 words or more.
+        How many documents and tokens are enough for the first half of the annealing, see
+        `sample_documents`; None for all. All are annealed, too, where these are more than half of
+        the tokens, where the sampler begins with given topics or has seeded ones, and with 1,000
+        words or more.
 
     Raises
     ------
@@ -382,7 +383,7 @@ class TopicMoves:
         tune: int = 100,
         share: float = 1 / 3,
         least: int = 5,
-        sample: tuple[int, int] | None = (400, 100_000),
+        sample: tuple[int, int] | None = None,
     ):
         inner = getattr(base, "base", base)
         self.tree = getattr(inner, "tree", None)
@@ -428,8 +429,7 @@ class TopicMoves:
         priors = ((1, 1), (1, 1)) if self.tree is not None else (prior.alpha, prior.gamma)
         first = inner.eta, float(np.mean(inner.alpha)), inner.gamma
         base = kind(documents, *first, *priors, begin, prior.eta)
-        annealed = max(self.tune * 3 // 4, 1)
-        return TopicMoves(base, _MOVES, annealed, least=self.least, sample=None)
+        return TopicMoves(base, None, self.tune, least=self.least)
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."
@@ -561,10 +561,10 @@ class TopicMoves:
             state = self._freeze(state)
         wrapped = isinstance(state.base, SplitMergeState)
         inner = state.base.base if wrapped else state.base
-        if done < self.tune and self.sample is not None:
+        if done < self.tune // 2 and self.sample is not None:
             found, told = self.sample.sweep(rng, state.sample)
             state, tally[0] = state._replace(sample=found), [told[name] for name in _TALLY]
-            if done % _SPREAD == _SPREAD - 1 or done == self.tune - 1:
+            if done % _SPREAD == _SPREAD - 1 or done == self.tune // 2 - 1:
                 inner = self._spread(rng, inner, found.base)
         else:
             inner = self._move(rng, inner, self._plan(state), tally)
