@@ -69,7 +69,7 @@ def run(*command, **kwargs):
 @pytest.fixture
 def package(tmp_path):
     """Write modules of a package that is called hdp_nb and begins like it, with a cache of its own;
-    returned is what runs code in a new process.
+    returned is what runs code in a new process, or starts it.
     """
     (tmp_path / "hdp_nb").mkdir()
     shutil.copy(ROOT / "hdp_nb" / "__init__.py", tmp_path / "hdp_nb")
@@ -77,10 +77,14 @@ def package(tmp_path):
     head = "from pathlib import Path; import hdp_nb; hdp_nb._MODULES += tuple({!r}); "
     head += "hits = lambda kernel: sum(kernel.stats.cache_hits.values()); "
 
-    def python(code, **more):
+    def python(code, start=False, **more):
         modules = [path.stem for path in (tmp_path / "hdp_nb").glob("[!_]*.py")]
         command = [sys.executable, "-W", "error", "-B", "-c", head.format(modules) + code]
-        return run(*command, env={**env, **more}, cwd=tmp_path).strip()
+        options = {"env": {**env, **more}, "cwd": tmp_path}
+        if start:
+            pipe = subprocess.PIPE
+            return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, **options)
+        return run(*command, **options).strip()
 
     def package(**texts):
         for name, text in texts.items():
@@ -480,6 +484,76 @@ def test_a_number_that_stands_in_the_code_compiles_nothing_anew():
         assert call(np.array([2.0, 3.0])) == 32
         literals = ["Literal" in str(signature) for signature in kernel.signatures]
         assert any(literals) == (kernel is plain)
+
+
+HAS_TURN = """
+import sys
+from hdp_nb import _Turns
+
+turns = _Turns(sys.argv[1])
+turns.take("f")
+print("taken", flush=True)
+sys.stdin.readline()
+turns.give_back("f")
+print("given back", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_processes_take_turns(tmp_path):
+    "For each kernel; who waits too long goes on without, and a turn ends with its process."
+    (tmp_path / "file").touch()
+    command = [sys.executable, "-c", HAS_TURN, tmp_path / "file"]
+    env, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
+    mine = hdp_nb._Turns(tmp_path / "file")
+
+    def gets(name, patience):
+        mine.patience = patience
+        mine.take(name)
+        got = name in mine._held
+        mine.give_back(name)
+        return got
+
+    for killed in (False, True):
+        with subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, text=True) as other:
+            assert other.stdout.readline() == "taken\n"
+            assert not gets("f", 0.1) and gets("g", 60)
+            if killed:
+                other.kill()
+            else:
+                print(file=other.stdin, flush=True)
+                assert other.stdout.readline() == "given back\n"
+            assert gets("f", 60)
+            other.kill()
+    nowhere = hdp_nb._Turns(tmp_path / "none" / "file")
+    nowhere.take("f")
+    assert nowhere._held == {}
+
+
+BOTH = (
+    "from hdp_nb import a; print('ready', flush=True); input(); print(a.g(1), hits(a.g), hits(a.f))"
+)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="locks of POSIX")
+def test_two_processes_compile_a_kernel_once(package):
+    "Whoever comes second takes it from the cache; one that could not be compiled blocks nobody."
+    text = "from numba import njit\n\n\n@njit\ndef f(x):\n    return x + 1\n\n\n"
+    text += (
+        "@njit\ndef g(x):\n    return f(x) + f(f(x) * 1)\n\n\n@njit\ndef bad(x):\n    return x.y\n"
+    )
+    python = package(a=text)
+    two = [python(BOTH, start=True) for _ in range(2)]
+    for process in two:
+        assert process.stdout.readline() == "ready\n"
+    for process in two:
+        print(file=process.stdin, flush=True)
+    said = sorted(process.communicate()[0] for process in two)
+    assert said == ["5 0 0\n", "5 1 0\n"]
+    fails = "from hdp_nb import a; from numba.core.errors import TypingError\n"
+    fails += "try:\n    a.bad(1)\nexcept TypingError:\n    print(a.bad._cache._turns, 'no way')"
+    assert python(fails) == "{} no way"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
