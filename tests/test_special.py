@@ -16,10 +16,12 @@ from hdp_nb.special import (
     close_curve,
     digamma,
     draw_curve,
+    draw_index,
     draw_log_categorical,
     invert_cholesky,
     locate_share,
     log_antoniak,
+    log_average,
     log_beta,
     log_curve,
     log_line,
@@ -222,6 +224,22 @@ def test_categorical_draws(w):
         assert chi2_pvalue(draws, p) > FINE
         np.testing.assert_array_equal(moved, kept)
         assert log_sum_exp(moved) == pytest.approx(shift, abs=1e-11)
+
+
+def test_an_index_is_drawn_among_the_first():
+    "Never one whose weight is 0, be u a hair too large; entries further on are not read."
+    rng, p = np.random.default_rng(3), np.array([0.0, 0.2, 0.0, 5.0, 1.3, 0.0, 99.0])
+    draws = [draw_index(rng, p, 6, 6.5) for _ in range(10_000)]
+    assert chi2_pvalue(draws, p[:6] / 6.5) > FINE
+    wrong = np.array([0.0, 0.4, 0.0, 4.8, 1.3, 0.0])  # the control
+    assert chi2_pvalue(draws, wrong / 6.5) < WRONG
+    assert {draw_index(rng, p, 6, 1e9) for _ in range(50)} == {4}
+
+
+def test_log_average():
+    for shift in (0.0, -5000.0, 5000.0):
+        terms = np.log([1.0, 2.0, 6.0]) + shift
+        assert math.isclose(log_average(terms), shift + math.log(3), rel_tol=1e-12)
 
 
 def test_categorical_control():
