@@ -178,17 +178,20 @@ def _is_trusted(folder):
             return False
     others = stat.S_IWGRP | stat.S_IWOTH if os.stat(folder).st_mode & 0o077 else 0
     inside = [os.path.join(at, name) for at, *names in os.walk(folder) for name in sum(names, [])]
-    return all(
-        (found := os.lstat(path)).st_uid == os.getuid()
-        and not found.st_mode & others
-        and not stat.S_ISLNK(found.st_mode)
-        for path in [folder, *inside]
-    )
+    for path in [folder, *inside]:
+        try:
+            found = os.lstat(path)
+        except FileNotFoundError:  # another process has put a kernel in its place, or removed it
+            continue
+        if found.st_uid != os.getuid() or found.st_mode & others or stat.S_ISLNK(found.st_mode):
+            return False
+    return True
 
 
 # Of numba's configuration, what its cache keys do not tell.
 _SETTINGS = "BOUNDSCHECK DEBUGINFO_DEFAULT OPT CPU_NAME CPU_FEATURES ENABLE_AVX".split()
 _SETTINGS += "LOOP_VECTORIZE SLP_VECTORIZE LLVM_REFPRUNE_PASS".split()
+_MARKER = "hdp_nb-kernels.txt"
 
 
 class _Texts:
@@ -263,7 +266,7 @@ def _prepare(folder):
         os.makedirs(folder, mode=0o700, exist_ok=True)
         if not _is_trusted(folder) or not os.access(folder, os.W_OK | os.X_OK):
             return None
-        if not os.path.exists(marker := os.path.join(folder, "hdp_nb-kernels.txt")):
+        if not os.path.exists(marker := os.path.join(folder, _MARKER)):
             with open(marker, "w", encoding="utf-8") as file:
                 file.write("Kernels compiled by hdp_nb. This folder can be removed at any time.\n")
             os.chmod(marker, 0o600)
@@ -359,6 +362,49 @@ def _named_tuples(types):
     return found
 
 
+class _Turns:
+    """Of several processes that need the same kernel at the same time, one compiles it.
+
+    The others wait until it is there, though not for ever: whoever compiles may have been stopped.
+    A turn is a lock on one byte of a file, which ends with the process that has it.
+    """
+
+    patience = 120.0  # seconds
+
+    def __init__(self, path):
+        self._path, self._file, self._held = path, None, {}
+
+    def take(self, name):
+        "Wait for a turn, unless this system or this folder has no such locks."
+        from hashlib import sha256
+        from time import monotonic, sleep
+
+        try:
+            import fcntl
+
+            if self._file is None:
+                self._file = open(self._path, "r+b")  # for good: closing it would end every turn
+            place = int(sha256(name.encode()).hexdigest()[:15], 16)
+            end = monotonic() + self.patience
+            while monotonic() < end:
+                try:
+                    fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+                except (BlockingIOError, PermissionError):  # another's turn
+                    sleep(0.05)
+                else:
+                    self._held[name] = place
+                    return
+        except (ImportError, OSError):
+            pass
+
+    def give_back(self, name):
+        "End a turn, if it was had."
+        if (place := self._held.pop(name, None)) is not None:
+            import fcntl
+
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
+
+
 def _cached(folder):
     "A class of numba's function caches that live in `folder` and pass over what is damaged."
     import pickle
@@ -374,6 +420,8 @@ def _cached(folder):
         def __init__(self):
             pass
 
+    turns = _Turns(os.path.join(folder, _MARKER))
+
     class KernelCache(_Cache):
         """One file for each signature, named by all that it depends on.
 
@@ -385,6 +433,7 @@ def _cached(folder):
 
         def __init__(self, py_func):
             self._py_func, self._digest, self._enabled = py_func, None, True
+            self._turns = {}
 
         def enable(self):
             self._enabled = True
@@ -413,10 +462,9 @@ def _cached(folder):
             name = f"{self._name}-{sha256(key.encode()).hexdigest()[:24]}.nbc"
             return os.path.join(folder, name)
 
-        def load_overload(self, sig, target_context):
-            target_context.refresh()
+        def _load(self, path, sig, target_context):
             try:
-                with open(self._path(sig, target_context.codegen()), "rb") as file:
+                with open(path, "rb") as file:
                     data = file.read()
                 if self._enabled and sha256(data[32:]).digest() == data[:32]:
                     kept, payload = pickle.loads(data[32:])
@@ -424,6 +472,24 @@ def _cached(folder):
             except Exception:  # whatever is wrong with it, it can be compiled
                 pass
             return None
+
+        def load_overload(self, sig, target_context):
+            target_context.refresh()
+            try:
+                path = self._path(sig, target_context.codegen())
+            except Exception:  # it cannot be kept
+                return None
+            found = self._load(path, sig, target_context)
+            if found is None and self._enabled:
+                turns.take(path)
+                self._turns[sig] = path
+                found = self._load(path, sig, target_context)
+            return found
+
+        def compiled(self, sig):
+            "However it has ended, whoever waits for it may go on."
+            if path := self._turns.pop(sig, None):
+                turns.give_back(path)
 
         def save_overload(self, sig, data):
             lifted = any(not part.can_cache for part in data.lifted)
@@ -467,9 +533,23 @@ def _keep_kernels(folder):
 
         return fold_types
 
+    def in_turn(compile, cache):
+        "Compile, and let other processes that wait for the kernel take it from the cache."
+        from numba.core.compiler_lock import global_compiler_lock
+
+        def compile_in_turn(sig):
+            with global_compiler_lock:  # first: threads wait for each other, then processes
+                try:
+                    return compile(sig)
+                finally:
+                    cache.compiled(sig)
+
+        return compile_in_turn
+
     def keep(kernel):
         try:
             kernel._cache = cache[0](kernel.py_func)
+            kernel.compile = in_turn(kernel.compile, kernel._cache)
             # For each literal in a call numba would compile all that is called once more; and it
             # would compile a way in for C, which nobody takes.
             compiler = kernel._compiler

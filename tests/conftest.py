@@ -72,10 +72,14 @@ def pytest_ignore_collect(collection_path, config):
         return True
 
 
-# What runs side by side at the beginning has no kernels in common: the workers would compile them
-# all at the same time. Notebooks, which are many, fill what is left at the end.
-FIRST = ["site", "contract_topics", "state_moves", "form", "dp", "dpmixture", "hmm", "likelihood"]
+# What runs side by side at the beginning has no kernels in common: the workers would wait for each
+# other to compile them. So pages, topics and states begin, the first two suites of topics one after
+# the other; then come other states, and what compiles little. Notebooks, which are many, fill what
+# is left at the end.
+FIRST = ["site", "contract_topics", "contract_samplers", "state_moves", "form", "estimators"]
+FIRST += ["hmm", "package", "dp", "dpmixture", "likelihood", "contract_likelihoods", "hmm_scores"]
 FIRST = [f"test_{name}" for name in FIRST]
+ONE_GROUP = {"test_contract_samplers": "test_contract_topics"}
 
 
 def turn(item):
@@ -91,10 +95,11 @@ def pytest_collection_modifyitems(config, items):
             if "slow" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
     for item in items if config.pluginmanager.hasplugin("xdist") else ():
-        # Tests of one file share what they compile, or their browser, so they share a worker.
+        # Tests of one file share what they load, or their browser, so they share a worker.
         # Notebooks share nothing.
         if item.path.stem != "test_notebooks":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+            stem = item.path.stem
+            item.add_marker(pytest.mark.xdist_group(ONE_GROUP.get(stem, stem)))
 
 
 @pytest.fixture(scope="module")

@@ -213,7 +213,9 @@ def grouped(corpus, n_groups=6):
     return Corpus(corpus.x, corpus.offsets, n_words=corpus.n_words, groups=groups)
 
 
-@pytest.mark.parametrize("begin", [1, 20, "sequential"])
+@pytest.mark.parametrize(
+    "begin", slow_unless(lambda begin: begin in (1, 20), [1, 20, "sequential"])
+)
 def test_three_topics_are_found_in_a_tree(begin):
     corpus, truth = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)
     sampler = TopicMoves(TreeSampler(grouped(corpus), init=begin))

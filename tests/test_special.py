@@ -13,14 +13,24 @@ from scipy import special, stats
 from hdp_nb.special import (
     antoniak,
     antoniak_moments,
+    close_curve,
     digamma,
+    draw_curve,
+    draw_index,
     draw_log_categorical,
+    invert_cholesky,
+    locate_share,
     log_antoniak,
+    log_average,
+    log_beta,
+    log_curve,
+    log_line,
     log_power,
     log_rising,
     log_stirling,
     log_sum_exp,
     power_cdf,
+    power_quantile,
     sample_categorical,
     sample_dirichlet,
     sample_log_categorical,
@@ -216,6 +226,22 @@ def test_categorical_draws(w):
         assert log_sum_exp(moved) == pytest.approx(shift, abs=1e-11)
 
 
+def test_an_index_is_drawn_among_the_first():
+    "Never one whose weight is 0, be u a hair too large; entries further on are not read."
+    rng, p = np.random.default_rng(3), np.array([0.0, 0.2, 0.0, 5.0, 1.3, 0.0, 99.0])
+    draws = [draw_index(rng, p, 6, 6.5) for _ in range(10_000)]
+    assert chi2_pvalue(draws, p[:6] / 6.5) > FINE
+    wrong = np.array([0.0, 0.4, 0.0, 4.8, 1.3, 0.0])  # the control
+    assert chi2_pvalue(draws, wrong / 6.5) < WRONG
+    assert {draw_index(rng, p, 6, 1e9) for _ in range(50)} == {4}
+
+
+def test_log_average():
+    for shift in (0.0, -5000.0, 5000.0):
+        terms = np.log([1.0, 2.0, 6.0]) + shift
+        assert math.isclose(log_average(terms), shift + math.log(3), rel_tol=1e-12)
+
+
 def test_categorical_control():
     "The test above rejects draws whose weights are off by a twentieth."
     rng, p = np.random.default_rng(0), np.array([0.5, 0.3, 0.2])
@@ -394,3 +420,105 @@ def test_density_of_a_power_is_the_slope_of_its_distribution(a, c):
         h = 1e-3 * min(u, 1 - u)
         rise = power_cdf(u + h, 1 - u - h, a, c) - power_cdf(u - h, 1 - u + h, a, c)
         assert math.isclose(rise / (2 * h), math.exp(log_power(u, 1 - u, a, c)), rel_tol=1e-4)
+
+
+@pytest.mark.parametrize("a, c", [(0.5, 0.3), (1.0, 0.7), (0.015, 0.9)])
+def test_quantiles_of_a_power_undo_its_distribution(a, c):
+    for y in (1e-3, 0.01, 0.2, 0.5, 0.8, 0.99, 1 - 1e-3):
+        u, u1 = power_quantile(y, a, c)
+        assert math.isclose(power_cdf(u, u1, a, c), y, rel_tol=1e-9)
+        assert math.isclose(u + u1, 1, rel_tol=1e-12)
+    assert power_quantile(0.0, a, c)[0] == power_quantile(1.0, a, c)[1] == 1e-290
+    assert math.isclose(power_cdf(1.0, 1e-300, a, c), 1, rel_tol=1e-9)
+
+
+def test_a_share_that_is_known_to_be_small_is_drawn_from_those():
+    "At either end; a share above the edge has one place, and draws none."
+    a, c, edge, rng = 0.5, 0.3, 1e-3, np.random.default_rng(4)
+    before = rng.bit_generator.state
+    assert locate_share(rng, 0.3, 0.7, a, c, edge) == (power_cdf(0.3, 0.7, a, c), 0.3, 0.7)
+    assert rng.bit_generator.state == before
+    for u, u1 in ((edge, 1 - edge), (1 - edge, edge)):
+        y = np.array([locate_share(rng, u, u1, a, c, edge) for _ in range(2000)])
+        top = power_cdf(u, u1, a, c)
+        share = y[:, 0] / top if u < u1 else (1 - y[:, 0]) / (1 - top)
+        assert stats.kstest(share, "uniform").pvalue > FINE
+        assert stats.kstest(share**0.8, "uniform").pvalue < WRONG  # the control
+        assert np.allclose([power_quantile(one, a, c) for one in y[:, 0]], y[:, 1:], rtol=1e-9)
+        assert (y[:, 1 if u < u1 else 2] <= edge * (1 + 1e-9)).all()
+
+
+NODES = np.array([0.0, 0.1, 0.3, 0.35, 0.8, 1.0])
+HEIGHTS = np.array([0.5, 4.0, 0.0, 2.0, 2.0, 1.0])
+
+
+def test_a_curve_is_closed():
+    f = HEIGHTS.copy()
+    area = close_curve(NODES, f)
+    assert np.array_equal(f, np.maximum(HEIGHTS / 4, 1e-9))
+    assert math.isclose(area, np.trapezoid(f, NODES), rel_tol=1e-12)
+
+
+def test_draws_from_a_curve_and_its_density():
+    f, rng = HEIGHTS.copy(), np.random.default_rng(5)
+    area = close_curve(NODES, f)
+    at = np.linspace(0, 1, 2001)
+    density = np.interp(at, NODES, f) / area
+    assert np.allclose([log_curve(NODES, f, area, one) for one in at], np.log(density))
+
+    def distribution(x):
+        "Whole trapezoids to the left of x, and a part of one."
+        g = np.clip(np.searchsorted(NODES, x, side="right") - 1, 0, len(NODES) - 2)
+        whole = np.append(0, np.cumsum(np.diff(NODES) * (f[1:] + f[:-1]) / 2))
+        return (whole[g] + (x - NODES[g]) * (f[g] + np.interp(x, NODES, f)) / 2) / area
+
+    draws = np.array([draw_curve(rng, NODES, f, area) for _ in range(20_000)])
+    assert stats.kstest(draws, distribution).pvalue > FINE
+    assert stats.kstest(draws, lambda x: distribution(x) ** 1.1).pvalue < WRONG  # the control
+    # A straight line has the square root as its quantiles, and no draw is past the end.
+    line, ends = np.array([1e-9, 1.0]), np.array([0.0, 1.0])
+    u = np.random.default_rng(6).random(100)
+    rng = np.random.default_rng(6)
+    roots = [draw_curve(rng, ends, line, 0.5) for _ in u]
+    assert np.allclose(roots, np.sqrt(u), atol=1e-6) and max(roots) <= 1
+
+
+@pytest.mark.parametrize(
+    "slope, count",
+    [
+        ((0.5, -0.8), (1, 2)),
+        ((0.5, 0.0, -0.8, 1.5), (4, 3, 0, 4)),
+        ((0.5, -0.8, 1.9), (5, 13, 64)),
+        ((0.9, -0.7) * 12, (3, 4) * 12),  # products are taken apart, not to become too small
+    ],
+)
+def test_weights_of_nodes_and_of_a_line_are_products_of_powers(slope, count):
+    x, slope, count = np.linspace(-0.5, 0.5, 9), np.array(slope), np.array(count, float)
+    begin = np.linspace(1, 2, 9)
+    for n in (len(slope), 1):
+        exact = (count[:n, None] * np.log1p(slope[:n, None] * x)).sum(axis=0)
+        f = begin.copy()
+        weigh_nodes(f, x, slope, count, n)
+        assert np.allclose(np.diff(np.log(f)), np.diff(exact + np.log(begin)), rtol=0, atol=1e-9)
+        found = [log_line(one, slope, count, n) for one in x]
+        assert np.allclose(found, exact, rtol=0, atol=1e-9)
+    for m in (2.0, 7.0):  # a factor that would be 0 or less
+        assert math.isclose(log_line(2.0, np.array([-0.5]), np.array([m]), 1), m * math.log(1e-12))
+
+
+def test_log_beta():
+    assert math.isclose(log_beta(0.3, 7.0), special.betaln(0.3, 7.0), rel_tol=1e-12)
+
+
+@pytest.mark.parametrize("D", [1, 2, 4])
+def test_the_inverse_of_a_cholesky_factor(D):
+    "Above the diagonal all stays as it was."
+    X = np.random.default_rng(D).standard_normal((D, D + 2))
+    a, scatter = np.full((D, D), 99.0), X @ X.T
+    a[np.tril_indices(D)] = scatter[np.tril_indices(D)]
+    invert_cholesky(a)
+    assert np.allclose(np.tril(a), np.linalg.inv(np.linalg.cholesky(scatter)))
+    assert (a[np.triu_indices(D, 1)] == 99).all()
+    for wrong in (np.zeros((1, 1)), np.ones((2, 2)), np.array([[1.0, 0.0], [2.0, 1.0]])):
+        with pytest.raises(ValueError, match="scale is too small"):
+            invert_cholesky(wrong)

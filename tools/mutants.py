@@ -1,6 +1,6 @@
 """Change a compiled kernel in one place, and see whether the tests notice; many times over.
 
-    python tools/run.py mutants MODULE [MODULE ...] [--n 20] [--seed 0] [--tests FILE ...]
+    python tools/run.py mutants MODULE [MODULE ...] [--n 20] [--seed 0] [--tests FILE ...] [--keep]
 
 MODULE is one of hdp_nb/, "split_merge" for example. The places are drawn at random within functions
 that numba compiles, and each is changed by cosmic-ray (a number by one, + into -, < into <=, `and`
@@ -9,11 +9,15 @@ run that mention the module (not the notebooks, whose stored output any change o
 would spoil), or those of --tests. A mutant that no test notices is printed: it is equivalent, or a
 test is missing. The first run compiles everything; a mutant costs what its tests do, and the
 compiling of what builds upon its module. Ctrl-C ends it with what is known.
+
+With --keep the counts go into tests/mutants.json, and of each survivor the changed line. Whoever
+finds that it is equivalent writes there why; a text that is there stays while the change is found.
 """
 
 import argparse
 import ast
 import difflib
+import json
 import os
 import random
 import re
@@ -29,6 +33,7 @@ from cosmic_ray.mutating import mutate_code
 from cosmic_ray.plugins import get_operator
 
 ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "tests" / "mutants.json"
 PAIRS = "Add_Sub Sub_Add Mul_Div Div_Mul Add_Mul Mul_Add FloorDiv_Div Mod_FloorDiv Pow_Mul".split()
 COMPARED = "Eq_NotEq NotEq_Eq Lt_LtE LtE_Lt Gt_GtE GtE_Gt Lt_Gt Gt_Lt LtE_GtE GtE_LtE".split()
 # Others make what numba does not compile, which any test would notice.
@@ -103,12 +108,33 @@ def passes(folder, tests, limit=None):
     return process.returncode == 0, failed[0] if failed else said[-500:]
 
 
+def keep(module, counts, survivors):
+    "Write what was found of a module into the table: how many, and {change: why nothing fails}."
+    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    table[module] = {**counts, "survived": survivors}
+    text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)
+    TABLE.write_text(text + "\n", encoding="utf-8")
+
+
+def reasons(module):
+    "What somebody has written of a module's survivors."
+    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    return table.get(module, {}).get("survived", {})
+
+
+def changed_lines(old, new):
+    "What a mutant changes, on one line."
+    lines = difflib.ndiff(old.splitlines(), new.splitlines())
+    return " ".join(line[:2] + line[2:].strip() for line in lines if line[0] in "-+")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("modules", nargs="+", metavar="MODULE")
     parser.add_argument("--n", type=int, default=20, help="mutants of each module")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--tests", nargs="+", help="files of tests, or what else pytest takes")
+    parser.add_argument("--keep", action="store_true", help="add the counts to tests/mutants.json")
     options = parser.parse_args()
     survived = tried = 0
     with tempfile.TemporaryDirectory() as temporary:
@@ -130,6 +156,7 @@ def main():
                 if not fine:
                     raise SystemExit(f"tools/mutants.py: without a mutant, too: {said}")
                 limit = 60 + 3 * (time.monotonic() - began)
+                n_before, survivors, known = tried, {}, reasons(module)
                 for place in rng.sample(sorted(found), min(options.n, len(found))):
                     name, occurrence = rng.choice(found[place])
                     changed = mutate_code(source, get_operator(name)(), occurrence)
@@ -141,6 +168,11 @@ def main():
                     if fine:
                         texts = source.splitlines(), changed.splitlines(), path.name, name
                         print(*difflib.unified_diff(*texts, n=2, lineterm=""), sep="\n", flush=True)
+                        change = changed_lines(source, changed)
+                        survivors[change] = known.get(change, "")
+                    if options.keep:  # after each: Ctrl-C loses nothing
+                        n = tried - n_before
+                        keep(module, {"places": len(found), "mutants": n}, survivors)
         except KeyboardInterrupt:
             pass
     print(f"{tried} mutants, {tried - survived} noticed, {survived} not")
