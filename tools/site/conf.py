@@ -137,8 +137,11 @@ shutil.rmtree(NBS / "made", ignore_errors=True)
 SHOWN = [cell for _, _, cell in re.findall(PICTURE, (NBS / "gallery.md").read_text("utf-8"))]
 for cell in sum(CELLS.values(), []):
     for output in cell.outputs if cell.id in SHOWN else ():
-        if "data" in output and "image/png" in output.data:
-            (NBS / "made" / f"{cell.id}.png").write_bytes(b64decode(output.data["image/png"]))
+        data, picture = output.get("data", {}), NBS / "made" / cell.id
+        if "image/png" in data:
+            picture.with_suffix(".png").write_bytes(b64decode(data["image/png"]))
+        elif "image/svg+xml" in data:
+            picture.with_suffix(".svg").write_text(data["image/svg+xml"], encoding="utf-8")
 
 METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
 CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
@@ -147,7 +150,7 @@ CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
 def on_source(app, docname, source):
     """A page on its way in."""
     if docname == "gallery":
-        source[0] = re.sub(PICTURE, r"[![\1](made/\3.png)](\2)", source[0])
+        source[0] = re.sub(PICTURE, r"[![\1](made/\3.*)](\2)", source[0])
     if docname not in CELLS:
         source[0] += toctrees(docname)
         return
@@ -171,7 +174,7 @@ def on_source(app, docname, source):
             elif docname != "index" and (folded := fold(code, "export" in found)):
                 tags = ["hide-input"]
                 shown["code_prompt_show"] = shown["code_prompt_hide"] = folded
-            if any("image/png" in output.get("data", {}) for output in cell.outputs):
+            if any("image/" in str(output.get("data", {}).keys()) for output in cell.outputs):
                 figures += 1
                 seen = found.get("fig-alt") or CAPTIONS[docname][cell.id]
                 shown["image"] = {"alt": re.sub(r"[`$\\]", "", seen)}
