@@ -38,7 +38,6 @@ myst_heading_anchors = 4
 default_role, smartquotes = "literal", False  # straight quotes in what is typed
 autodoc_member_order, autodoc_typehints = "bysource", "none"
 toc_object_entries_show_parents = "hide"
-autodoc_default_options = {"ignore-module-all": True}
 autosummary_generate = ["api.md"]
 numpydoc_show_class_members = False
 
