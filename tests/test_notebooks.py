@@ -33,8 +33,9 @@ def shown(cell):
                 [
                     "shown",
                     {
-                        kind: value if kind.startswith("text/") else "..."
+                        kind if text else kind.partition("/")[0]: value if text else "..."
                         for kind, value in data.items()
+                        for text in [kind.startswith("text/")]
                     },
                 ]
             )

@@ -282,9 +282,11 @@ SAID = """tex => [...document.querySelectorAll("span.tex")]
 def test_formulas_say_what_their_symbols_mean(tab, base):
     """As the notebook's own table has it; elsewhere as the glossary has it."""
     tab.goto(base + "15_franchise.html")
+    tab.wait_for_selector("span.tex[title]", state="attached")
     said = lambda tex: tab.evaluate(SAID, tex)
     assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
     tab.goto(base + "73_widgets.html")
+    tab.wait_for_selector("span.tex[title]", state="attached")
     assert set(said("\\gamma")) == {
         "γ: concentration of the top DP: the larger, the more components in the whole corpus"
     }

@@ -75,22 +75,26 @@ class Runner(NotebookClient):
         )
 
 
-def execute(nb, slow=False, long=True, forks=None):
+def execute(nb, slow=False, long=True, forks=None, formats=("png",)):
     """Run `nb` (changed in place) from nbs/, as a reader would; an error raises.
 
-    `forks` is the socket of a server of kernels, if they are not to be started anew.
+    `forks` is the socket of a server of kernels, if they are not to be started anew; `formats` are
+    those of the figures.
     """
     runner = Runner(
         nb,
         timeout=3600 if slow else 600,
         kernel_name="python3",
-        extra_arguments=["--log-level=ERROR"],
+        extra_arguments=["--log-level=ERROR", f"--InlineBackend.figure_formats={set(formats)}"],
         coalesce_streams=True,
         resources={"metadata": {"path": str(ROOT / "nbs")}},
     )
     runner.slow, runner.long, runner.forks = slow, long, forks
-    # Without the tests' MPLBACKEND, which would keep pictures from showing.
-    runner.execute(env={name: value for name, value in os.environ.items() if name != "MPLBACKEND"})
+    # Without the tests' MPLBACKEND, which would keep pictures from showing; the same figure is to
+    # be the same text whenever and wherever it is drawn.
+    env = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    env |= {"MATPLOTLIBRC": str(ROOT / "tools" / "matplotlibrc"), "SOURCE_DATE_EPOCH": "0"}
+    runner.execute(env=env)
     nb.metadata.pop("widgets", None)  # what sliders were left at, under names drawn at random
 
 
@@ -176,12 +180,27 @@ def export(root=ROOT):
         (root / name).write_bytes(content)
 
 
+def store_line_drawings(nb):
+    """Of figures drawn in both formats keep one: vectors, unless they take much more room, as they
+    do where a figure is an image or has thousands of points.
+    """
+    for cell in nb.cells:
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            if {"image/png", "image/svg+xml"} <= data.keys():
+                data["image/svg+xml"] = data["image/svg+xml"].replace("\n", " ")
+                small = len(data["image/svg+xml"]) < 1.25 * len(data["image/png"])
+                del data["image/png" if small else "image/svg+xml"]
+
+
 def run(paths, slow=False):
     """Run notebooks and store what their cells give."""
     for path in paths:
         print(path.name, flush=True)
         nb = read(path)
-        execute(nb, slow)
+        # The README's picture is shown by package indexes, which take no vectors.
+        execute(nb, slow, formats=("png",) if path.stem == "index" else ("png", "svg"))
+        store_line_drawings(nb)
         nbformat.write(nb, path)
         nbdev("nbdev-clean", "--fname", str(path))
 

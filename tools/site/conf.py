@@ -1,53 +1,45 @@
 """The documentation, by Sphinx: `python tools/run.py site` makes it in _site, from what is in nbs.
 
 Notebooks are shown with their stored outputs.  What is done to them on the way is here: cells that
-only import are folded, and so are long ones that go into the package; equations are linked where
-they are cited; a line under the title says what a page builds on.
+only import are folded, and so are long ones that go into the package; figures get their captions;
+equations are linked where they are cited.
 """
 
-import ast
-import base64
-import inspect
 import os
 import re
 import shutil
 import sys
-from importlib import import_module
+from base64 import b64decode
 from pathlib import Path
 
 import nbformat
 import yaml
 from docutils import nodes
-from sphinx import addnodes
+from sphinx.ext.autosummary import import_by_name
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
 HERE = Path(__file__).resolve().parent
 ROOT, NBS = HERE.parent.parent, HERE.parent.parent / "nbs"
-sys.path[:0] = [str(HERE), str(HERE.parent), str(ROOT)]
+sys.path[:0] = [str(HERE.parent), str(ROOT)]
 from notebooks import directives, notebooks, read  # noqa: E402
-from symbols import say_symbols, symbols_in  # noqa: E402
 
 import hdp_nb  # noqa: E402
 
 project, author, version = "hdp_nb", "The hdp_nb authors", hdp_nb.__version__
 copyright = f"{author}, Apache 2.0"
-SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
-COLAB = "https://colab.research.google.com/github/hdp-nb/hdp_nb/blob/main/"
-INSTALL = "%pip install git+https://github.com/hdp-nb/hdp_nb"
-CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
-LONG = 25  # lines; a longer cell of the package is folded
-MADE = NBS / "made"  # what is written for the build: pages of the API, pictures of the gallery
-
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "sphinx_design"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc"]
+extensions += ["sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["profile_default", ".ipynb_checkpoints", "_quarto.yml"]
+templates_path = [str(HERE / "templates")]
 nb_execution_mode, nb_merge_streams = "off", True
-myst_enable_extensions = ["dollarmath", "colon_fence", "smartquotes"]
+myst_enable_extensions = ["dollarmath"]
 myst_dmath_allow_space, myst_dmath_allow_digits, myst_dmath_double_inline = False, False, True
 myst_heading_anchors = 4
 default_role, smartquotes = "literal", False  # straight quotes in what is typed
 autodoc_member_order, autodoc_typehints = "bysource", "none"
+toc_object_entries_show_parents = "hide"
+autosummary_generate = ["api.md"]
 numpydoc_show_class_members = False
-copybutton_exclude = ".linenos, .gp"
 
 html_theme, html_title = "pydata_sphinx_theme", "hdp_nb"
 html_static_path = ["static", "katex"]
@@ -58,12 +50,13 @@ html_css_files, html_js_files = (
 html_math_renderer, html_search_scorer = "katex", str(HERE / "scorer.js")
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
 html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
-html_context = {"default_mode": "auto"}
 html_theme_options = {
     "github_url": "https://github.com/hdp-nb/hdp_nb",
     "header_links_before_dropdown": 6,
     "navigation_depth": 2,
     "show_toc_level": 2,
+    "article_header_end": ["reading"],
+    "article_footer_items": ["reading"],
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -71,116 +64,187 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
+# Which notebook a module is made from, which notebooks a notebook imports from, and what of a
+# module has a page of its own.
+CELLS = {path.stem: read(path).cells for path in notebooks()}
+TITLES = {stem: cells[0].source.partition("\n")[0][2:] for stem, cells in CELLS.items()}
+CODE = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "hdp_nb").glob("[!_]*.py")}
+HOME = {module: re.search(r"nbs/(\w+)\.ipynb", code)[1] for module, code in CODE.items()}
+PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
+MODULE = {}
+for name in PAGES:
+    thing = import_by_name(f"hdp_nb.{name}")[1]
+    MODULE[f"hdp_nb.{name}"] = getattr(thing, "__module__", f"hdp_nb.{name}")[7:]
+OWN = {  # the module's own page is not meant
+    module: [name for name, of in MODULE.items() if of == module and name[7:] != module]
+    for module in HOME
+}
+LEFT_OUT = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
+
+
+def prerequisites(stem):
+    module = next((module for module, home in HOME.items() if home == stem), None)
+    text = CODE.get(module) or "\n".join(cell.source for cell in CELLS[stem])
+    names = set(re.findall(r"from (?:hdp_nb)?\.(\w+) import", text)) - LEFT_OUT
+    return [other for other in CELLS if other in {HOME.get(name) for name in names}]
+
+
+BUILDS_ON = {stem: prerequisites(stem) for stem in CELLS}
+html_context = {
+    "default_mode": "auto",
+    "titles": TITLES,
+    "modules": {stem: module for module, stem in HOME.items()},
+    "builds_on": BUILDS_ON,
+    "leads_to": {stem: [s for s, on in BUILDS_ON.items() if stem in on] for stem in CELLS},
+}
+autosummary_context = {"home": {name: HOME[module] for name, module in MODULE.items()}, "own": OWN}
 
 # The order of the pages stands in _quarto.yml, for both builders.
-
-SIDEBAR = yaml.safe_load((ROOT / "_quarto.yml").read_text(encoding="utf-8"))["website"]["sidebar"]
-
-
-def page_of(entry):
-    """The page that an entry of the sidebar is or begins with; None for a mere title."""
-    name, suffix = os.path.splitext(entry if isinstance(entry, str) else entry["section"])
-    return "/" + name if suffix in (".ipynb", ".md") else None
-
-
-def numbered(page):
-    number = re.match(r"/(\d\d)_", page)
-    return f"{number[1]} {HOUSE[page[1:]][0]} <{page}>" if number else page
+CONTENTS = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["website"]["sidebar"][
+    "contents"
+]
+BELOW = {e["section"].partition(".")[0]: e["contents"] for e in CONTENTS if "section" in e}
+BELOW["index"] = CONTENTS[1:]
 
 
 def toctrees(docname):
-    """The pages under a page: those without a title, and then title by title."""
-    under = {
-        page_of(entry): entry["contents"] for entry in SIDEBAR["contents"][1:] if "section" in entry
-    }
-    entries = SIDEBAR["contents"][1:] if docname == "index" else under.get("/" + docname, [])
-    trees = [("", filter(page_of, entries))]
-    trees += [(entry["section"], entry["contents"]) for entry in entries if not page_of(entry)]
+    """The pages under a page: those without a caption, and then caption by caption."""
+    trees = {"": []}
+    for entry in BELOW.get(docname, []):
+        page = entry if isinstance(entry, str) else entry["section"]
+        if page.endswith((".md", ".ipynb")):
+            trees[""].append(page)
+        else:
+            trees[f":caption: {page}"] = entry["contents"]
     return "".join(
-        toctree(title, [numbered(page_of(page)) for page in pages]) for title, pages in trees
+        f"\n\n```{{toctree}}\n:hidden:\n{caption}\n\n/" + "\n/".join(pages) + "\n```"
+        for caption, pages in trees.items()
+        if pages
     )
 
 
-def toctree(title, pages):
-    head = "```{toctree}\n:hidden:\n" + f":caption: {title}\n" * bool(title)
-    return "\n\n" + "\n".join([head, *pages, "```"]) if (pages := list(pages)) else ""
-
-
-# Notebooks and pages on their way in.
-
-
-def on_source(app, docname, source):
-    path = Path(app.env.doc2path(docname))
-    outside = lambda link: link_out(path.parent, link)
-    if path.suffix == ".ipynb":
-        source[0] = nbformat.writes(for_readers(docname, read(path), outside))
-    elif path.suffix == ".md":
-        text = re.sub(r"\]\((?!\w+:|#)([^)\s]+)", outside, source[0])
-        if docname == "gallery":
-            text = re.sub(PICTURE, show_picture, text, flags=re.MULTILINE)
-        if docname == "api":
-            text = api(text)
-        source[0] = text + toctrees(docname)
-
-
-def link_out(folder, link):
-    """A link out of nbs leads to GitHub."""
-    target = (folder / link[1].partition("#")[0]).resolve()
-    if target.is_relative_to(NBS):
-        return link[0]
-    return link[0].replace(link[1], SOURCE + os.path.relpath(folder / link[1], ROOT))
-
-
-def for_readers(docname, nb, outside):
-    cells, number, heading = [], 0, docname
-    for cell in nb.cells:
-        if cell.cell_type == "markdown":
-            cell.source = re.sub(r"\]\((?!\w+:|#)([^)\s]+)", outside, cell.source)
-            heading = ([heading] + re.findall(r"^#+ (.*)", cell.source, re.M))[-1]
-        elif cell.cell_type == "code":
-            found, code = directives(cell)
-            if "hide" in found or not code:
-                continue
-            cell.metadata, cell.source = {"mystnb": {}, "tags": []}, code
-            if found.get("echo") == "false":
-                cell.metadata["tags"] = ["remove-input"]
-            elif docname != "index" and (folded := fold(code, "export" in found)):
-                before = cells[-1] if cells else {}
-                if folded == "Imports" == before.get("metadata", {}).get("folded"):
-                    before.source += "\n\n" + code
-                    continue
-                cell.metadata = {
-                    "folded": folded,
-                    "tags": ["hide-input"],
-                    "mystnb": {"code_prompt_show": folded, "code_prompt_hide": folded},
-                }
-            if any("image/png" in output.get("data", {}) for output in cell.outputs):
-                number += 1
-                seen = CAPTIONS.get(docname, {}).get(cell.id) or found.get("fig-alt") or heading
-                cell.metadata["mystnb"]["image"] = {"alt": re.sub(r"[`$\\]", "", seen)}
-                cell.metadata["mystnb"]["figure"] = {"caption": f"**Figure {number}.** {seen}"}
-        cells.append(cell)
-    for scene, at, under in MOVING:
-        if at == docname:
-            heads = [cell.source.partition("\n")[0].lstrip("# ") for cell in cells]
-            cells.insert(heads.index(under) + 1, nbformat.v4.new_markdown_cell(scene))
-    if docname == "index":
-        cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
-    else:
-        first, last = around(docname, cells)
-        cells.insert(1, nbformat.v4.new_markdown_cell(first))
-        cells.append(nbformat.v4.new_markdown_cell(last))
-    nb.cells = cells
-    return nb
-
-
 # Figures that move stand in moving.md, and under the headings that they name.
-
 MOVING = re.findall(
     r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)',
     (NBS / "moving.md").read_text(encoding="utf-8"),
     re.DOTALL,
 )
+# In the gallery, a link alone on its line becomes the picture of the cell that its title names.
+PICTURE = r'(?m)^\[(.*)\]\((.*) "(\w+)"\)$'
+shutil.rmtree(NBS / "made", ignore_errors=True)
+(NBS / "made").mkdir()
+SHOWN = [cell for _, _, cell in re.findall(PICTURE, (NBS / "gallery.md").read_text("utf-8"))]
+for cell in sum(CELLS.values(), []):
+    for output in cell.outputs if cell.id in SHOWN else ():
+        data, picture = output.get("data", {}), NBS / "made" / cell.id
+        if "image/png" in data:
+            picture.with_suffix(".png").write_bytes(b64decode(data["image/png"]))
+        elif "image/svg+xml" in data:
+            picture.with_suffix(".svg").write_text(data["image/svg+xml"], encoding="utf-8")
+
+METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
+
+
+def on_source(app, docname, source):
+    """A page on its way in."""
+    if docname == "gallery":
+        source[0] = re.sub(PICTURE, r"[![\1](made/\3.*)](\2)", source[0])
+    if docname not in CELLS:
+        source[0] += toctrees(docname)
+        return
+    cells, figures = [], 0
+    chapter = f"# {docname[:2]} " if docname[0].isdigit() else "# "
+    own = {tag: False for cell in CELLS[docname] for tag in re.findall(TAG, cell.source)}
+    for cell in CELLS[docname]:
+        found, code = directives(cell)
+        shown, tags = {}, []
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(r"\A# ", chapter, cite(cell.source, own))
+            for scene, at, heading in MOVING:
+                if at == docname:
+                    cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
+        elif "hide" in found or not code:
+            continue
+        else:
+            cell.source = code
+            if found.get("echo") == "false":
+                tags = ["remove-input"]
+            elif docname != "index" and (folded := fold(code, "export" in found)):
+                tags = ["hide-input"]
+                shown["code_prompt_show"] = shown["code_prompt_hide"] = folded
+            if any("image/" in str(output.get("data", {}).keys()) for output in cell.outputs):
+                figures += 1
+                seen = found.get("fig-alt") or CAPTIONS[docname][cell.id]
+                shown["image"] = {"alt": re.sub(r"[`$\\]", "", seen)}
+                shown["figure"] = {"caption": f"**Figure {figures}.** {seen}"}
+        cell.metadata = {"mystnb": shown, "tags": tags}
+        cells.append(cell)
+    cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
+    source[0] = nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=METADATA))
+
+
+def fold(code, exported):
+    """What a folded cell is called, None for one that is shown."""
+    if all(re.match(r"from |import |[%) ]|_all_|$", line) for line in code.splitlines()):
+        return "Imports"
+    names, length = re.findall(r"^(?:def|class) (\w+)", code, re.M), len(code.splitlines())
+    if exported and names and (length > 25 or all(name.startswith("_") for name in names)):
+        return f"{', '.join(names)}: {length} lines"
+    return None
+
+
+# Equations.  One whose tag is used in one notebook only is linked from the others, too.
+TAG = r"\\tag\{([^}]*)\}"
+EQUATIONS = {}
+for stem, cells in CELLS.items():
+    for tag in re.findall(TAG, "".join(cell.source for cell in cells)):
+        EQUATIONS.setdefault(tag, set()).add(stem)
+CITED = r"^#.*?$|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\[[^]]*\]\([^)]*\)|\(([\w'’]{1,4})\)"
+
+
+def cite(text, own):
+    """Markdown with a place to link to around each equation, and a link wherever one is cited.
+
+    `own` has the page's tags, and whether their place is made.
+    """
+
+    def link(found):
+        tag = (found[1] or "").replace("’", "'")
+        defined = re.search(TAG, found[0])
+        if defined and not own[defined[1]]:
+            own[defined[1]] = True
+            return f'\n\n<div id="eq-{defined[1]}">\n\n{found[0]}\n\n</div>\n\n'
+        if tag in own:
+            return f'<a href="#eq-{tag}">{found[0]}</a>'
+        if re.match(r"[A-Z]\d", tag) and len(EQUATIONS.get(tag, ())) == 1:
+            return f'<a href="{min(EQUATIONS[tag])}.html#eq-{tag}">{found[0]}</a>'
+        return found[0]
+
+    return re.sub(CITED, link, text, flags=re.M | re.S)
+
+
+def formula(tag):
+    """Formulas stand on the pages as they stand in the notebooks; KaTeX sets them there."""
+
+    def visit(self, node):
+        opening = self.starttag(node, tag, "", CLASS="tex notranslate")
+        self.body.append(f"{opening}{self.encode(node.astext())}</{tag}>")
+        raise nodes.SkipNode
+
+    return visit, None
+
+
+def plain_docstring(app, what, name, thing, options, lines):
+    """Docstrings are for terminals: only backticks are markup there, no underscores or stars."""
+    escaped = lambda at: at[0] if at[0][0] == "`" else f"\\{at[0]}"
+    lines[:] = [re.sub(r"`[^`]*`|_(?!\w)|[*|]", escaped, line) for line in lines]
+
+
+def skip(app, what, name, thing, skipped, options):
+    """What classes inherit from other packages, and fields of tuples, say nothing new."""
+    of = getattr(getattr(thing, "fget", thing), "__module__", None)
+    return None if of and of.startswith("hdp_nb") else True
 
 
 def on_page(app, docname, template, context, doctree):
@@ -189,272 +253,10 @@ def on_page(app, docname, template, context, doctree):
         app.add_js_file("moving.js", defer="")
 
 
-def fold(code, exported):
-    """What a folded cell is called, None for one that is shown."""
-    try:
-        body = ast.parse(re.sub(r"^[%!].*", "", code, flags=re.MULTILINE)).body
-    except SyntaxError:
-        return None
-    body = [node for node in body if ast.unparse(node).partition(" = ")[0] != "_all_"]
-    if all(isinstance(node, (ast.Import, ast.ImportFrom)) for node in body):
-        return "Imports"
-    names = [node.name for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
-    private = all(name.startswith("_") for name in names)
-    if exported and names and (private or len(code.splitlines()) > LONG):
-        return f"{', '.join(names)}: {len(code.splitlines())} lines"
-    return None
-
-
-def house():
-    """Of every notebook: its title, its module, and the notebooks that its code imports from."""
-    made, uses = {}, {}
-    for stem, cells in CELLS.items():
-        code = [directives(cell) for cell in cells if cell.cell_type == "code"]
-        exported = "\n".join(text for found, text in code if "export" in found)
-        exported = exported or "\n".join(text for _, text in code)
-        module = next((found["default_exp"] for found, _ in code if "default_exp" in found), None)
-        used = set(re.findall(r"hdp_nb\.(\w+) import", exported))
-        for names in re.findall(r"from hdp_nb import ([\w, ]+|\([^)]*\))", exported):
-            home = [getattr(hdp_nb, name, None) for name in re.findall(r"\w+", names)]
-            used |= {getattr(thing, "__module__", "").rpartition(".")[2] for thing in home}
-        title = re.sub(r"^# ", "", cells[0].source.splitlines()[0])
-        made[stem], uses[stem] = (title, module), used - PLUMBING
-    by_module = {module: stem for stem, (_, module) in made.items() if module}
-    return {
-        stem: (*made[stem], [s for s in made if s in {by_module.get(m) for m in uses[stem]}])
-        for stem in made
-    }
-
-
-CELLS = {path.stem: read(path).cells for path in notebooks()}
-OWN_SYMBOLS = {
-    stem: symbols_in(cell.source)
-    for stem, cells in CELLS.items()
-    for cell in cells
-    if cell.cell_type == "markdown" and re.search(r"\| meaning \|$", cell.source, re.M)
-}
-# Our own equations, which have a letter, and the notebook in which each stands, if it is one only.
-TAGS = {
-    (tag, stem)
-    for stem, cells in CELLS.items()
-    for cell in cells
-    for tag in re.findall(r"\\tag\{([A-Z]\d+)\}", cell.source)
-}
-EQUATIONS = {t: stem for t, stem in TAGS if sum(t == other for other, _ in TAGS) == 1}
-PLUMBING = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
-HOUSE = house()
-MODULES = [f"hdp_nb.{module}" for _, module, _ in HOUSE.values() if module]
-
-
-def around(docname, cells):
-    """The lines under the title and at the end: how long it takes, what it builds on, where it
-    leads, and how to run it.
-    """
-    prose = sum(len(cell.source.split()) for cell in cells if cell.cell_type == "markdown")
-    code = sum(
-        len(cell.source.splitlines())
-        for cell in cells
-        if cell.cell_type == "code" and "hide-input" not in cell.metadata.tags
-    )
-    _, module, on = HOUSE[docname]
-    leads = [stem for stem, (_, _, uses) in HOUSE.items() if docname in uses]
-    link = lambda stem: f"[{HOUSE[stem][0]}]({stem}.ipynb)"
-    ways = []
-    for what, stems in (("Builds on", on), ("Leads to", leads)):
-        if stems:
-            more = f" and {len(stems) - 6} more" * (len(stems) > 6)
-            ways.append(f"**{what}** " + ", ".join(map(link, stems[:6])) + more)
-    parts = [f"About {round(prose / 200 + code / 30) or 1} minutes", *ways]
-    if module:
-        parts.append(f"[API](made/hdp_nb.{module}.rst)")
-    parts += ["[Symbols](glossary.md)", f"[Notebook]({SOURCE}nbs/{docname}.ipynb)"]
-    run = f"[Run it in Colab]({COLAB}nbs/{docname}.ipynb) after a cell with `{INSTALL}`"
-    line = lambda *texts: ":::{div} reading\n" + "\n\n".join(texts) + "\n:::"
-    return line(" · ".join(parts), run), line(" · ".join(ways)) if ways else ""
-
-
-# The gallery: a link alone on its line becomes the n-th picture under that heading, linked.
-
-PICTURE = r'^\[(.*)\]\((\w+)\.ipynb#([\w-]+)(?: "(\d)")?\)$'
-
-
-def slug(heading):
-    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
-
-
-def show_picture(link):
-    alt, name, anchor, n = link.groups(default="1")
-    at, found = None, []
-    for cell in CELLS[name]:
-        if cell.cell_type == "markdown":
-            at = ([at] + [slug(h) for h in re.findall(r"^#+ (.*)", cell.source, re.M)])[-1]
-        elif at == anchor:
-            found += [o.data["image/png"] for o in cell.outputs if "image/png" in o.get("data", {})]
-    picture = f"{name}-{anchor}-{n}.png"
-    (MADE / picture).write_bytes(base64.b64decode(found[int(n) - 1]))
-    return f"[![{alt}](made/{picture})]({name}.ipynb#{anchor})"
-
-
-# The API: a page for every name that api.md lists, of a class, a function, or a whole module.
-
-
-def thing_of(name):
-    module, _, attribute = name.rpartition(".")
-    return import_module(name) if name in MODULES else getattr(import_module(module), attribute)
-
-
-LISTED = r"^- `([\w.]+)`$"
-
-
-def api(text):
-    """api.md with what each name is for, a link to its page, and a toctree of every section."""
-
-    def entry(name):
-        summary = inspect.getdoc(thing_of(name[1])).splitlines()[0]
-        return f"- [`{name[1].removeprefix('hdp_nb.')}`](made/{name[1]}.rst): {summary}"
-
-    sections = (text + "".join(f"- `{name}`\n" for name in MODULES)).split("\n## ")
-    return "\n## ".join(
-        re.sub(LISTED, entry, part, flags=re.M)
-        + toctree(
-            part.splitlines()[0], [f"/made/{name}" for name in re.findall(LISTED, part, re.M)]
-        )
-        for part in sections
-    )
-
-
-def make_api(app):
-    MADE.mkdir(exist_ok=True)
-    for old in MADE.iterdir():
-        old.unlink()
-    listed = re.findall(LISTED, (NBS / "api.md").read_text(encoding="utf-8"), re.M)
-    things = {name: thing_of(name) for name in listed + MODULES}
-    own = {id(t): name for name, t in things.items() if not inspect.ismodule(t)}
-    for name, thing in things.items():
-        module = thing.__name__ if inspect.ismodule(thing) else thing.__module__
-        home = next(stem for stem, found in HOUSE.items() if f"hdp_nb.{found[1]}" == module)
-        lines = [
-            f"{name.removeprefix('hdp_nb.')}\n{'=' * len(name)}\n",
-            f"Derived and tested in :doc:`/{home}`.\n",
-        ]
-        if inspect.ismodule(thing):
-            lines += [inspect.getdoc(thing) + "\n", f".. currentmodule:: {name}\n"]
-            for public in thing.__all__:
-                part = getattr(thing, public)
-                if id(part) in own:
-                    lines.append(f":doc:`{own[id(part)]}`\n")
-                elif callable(part) and inspect.getdoc(part):
-                    lines.append(document(part, public, ""))
-        else:
-            lines += [f".. currentmodule:: {name.rpartition('.')[0]}\n"]
-            lines += [document(thing, name.rpartition(".")[2], "\n   :inherited-members: object")]
-        (MADE / f"{name}.rst").write_text("\n".join(lines), encoding="utf-8")
-
-
-def document(thing, name, inherited):
-    if inspect.isclass(thing):
-        return f".. autoclass:: {name}\n   :members:{inherited}\n"
-    return f".. autofunction:: {name}\n"
-
-
-def skip(app, what, name, thing, skipped, options):
-    of = getattr(thing, "__module__", None) or getattr(
-        getattr(thing, "fget", None), "__module__", ""
-    )
-    return True if not (of or "").startswith("hdp_nb") else None
-
-
-def plain_text(app, what, name, thing, options, lines):
-    """Docstrings are for terminals: only backticks are markup there, no underscores or stars."""
-    text = re.sub(
-        r"`+[^`]*`+|^ *\*+\w|\w_(?!\w)|[*|]",
-        lambda at: (
-            at[0]
-            if at[0][0] in "` " or at.end() - at.start() > 2
-            else at[0][:-1] + "\\" + at[0][-1]
-        ),
-        "\n".join(lines),
-        flags=re.MULTILINE,
-    )
-    lines[:] = text.split("\n")
-
-
-# Equations.
-
-
-# Of glossary.md on every page: a letter alone may be something else there, but for three.
-SYMBOLS = symbols_in((NBS / "glossary.md").read_text(encoding="utf-8"))
-SYMBOLS = {s: meaning for s, meaning in SYMBOLS.items() if len(s) > 1 or s in "KJV"}
-
-
-def set_math(kind):
-    def visit(self, node):
-        said = say_symbols(
-            node.astext(), {**SYMBOLS, **OWN_SYMBOLS.get(self.builder.current_docname, {})}
-        )
-        more = {"title": said} if said else {}
-        tag = self.starttag(node, kind, "", CLASS="tex notranslate", **more)
-        self.body.append(tag + self.encode(node.astext()) + f"</{kind}>")
-        raise nodes.SkipNode
-
-    return visit, None
-
-
-def name_headers(app, doctree):
-    """A table without a header has none; an empty corner is named for those who hear it."""
-    for head in list(doctree.findall(nodes.thead)):
-        if not head.astext().strip():
-            head.parent.remove(head)
-    for cell in doctree.findall(lambda node: isinstance(node.parent, nodes.row)):
-        if isinstance(cell.parent.parent, nodes.thead) and not cell.astext().strip():
-            cell += nodes.inline("", "of what", classes=["visually-hidden"])
-
-
-def linked(node):
-    "Whether it is part of a link."
-    while node := node.parent:
-        if isinstance(node, (nodes.reference, addnodes.pending_xref)):
-            return True
-    return False
-
-
-def link_equations(app, doctree):
-    tags = {}
-    for block in doctree.findall(nodes.math_block):
-        for tag in re.findall(r"\\tag\{([^}]*)\}", block.astext()):
-            if tags.setdefault(tag, block) is block:
-                block["ids"].append("eq-" + re.sub(r"\W", "p", tag))
-    for text in list(doctree.findall(nodes.Text)):
-        if isinstance(text.parent, (nodes.literal, nodes.title)) or linked(text):
-            continue
-        parts = re.split(r"(\([\w'’]{1,4}\))", text)
-        links = []
-        for part in parts:
-            tag = part[1:-1].replace("’", "'")
-            if tag in tags:
-                links.append(nodes.reference("", part, refid=tags[tag]["ids"][-1]))
-            elif tag in EQUATIONS:
-                page = app.builder.get_relative_uri(app.env.docname, EQUATIONS[tag])
-                links.append(nodes.reference("", part, refuri=f"{page}#eq-{tag}"))
-            else:
-                links.append(nodes.Text(part))
-        if len(links) > 1:
-            text.parent.replace(text, links)
-
-
-def tidy(app, error):
-    """MyST-NB leaves the notebooks that it has read, and their pictures, beside the site."""
-    shutil.rmtree(Path(app.outdir).parent / "jupyter_execute", ignore_errors=True)
-
-
 def setup(app):
-    app.add_html_math_renderer("katex", set_math("span"), set_math("div"))
-    app.connect("builder-inited", make_api)
-    app.connect("build-finished", tidy, priority=900)
+    app.add_html_math_renderer("katex", formula("span"), formula("div"))
     app.connect("source-read", on_source)
-    app.connect("autodoc-process-docstring", plain_text, priority=100)
+    app.connect("autodoc-process-docstring", plain_docstring, priority=100)
     app.connect("autodoc-skip-member", skip)
-    app.connect("doctree-read", name_headers)
-    app.connect("doctree-read", link_equations)
     app.connect("html-page-context", on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
