@@ -1870,6 +1870,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                'hdp_nb.topics.TopicCounts.n_vk': ('topics.html#topiccounts.n_vk', 'hdp_nb/topics.py'),
                                'hdp_nb.topics.TopicWorkspace': ('topics.html#topicworkspace', 'hdp_nb/topics.py'),
                                'hdp_nb.topics._compact': ('topics.html#_compact', 'hdp_nb/topics.py'),
+                               'hdp_nb.topics.bound_eta': ('topics.html#bound_eta', 'hdp_nb/topics.py'),
                                'hdp_nb.topics.capacity_step': ('topics.html#capacity_step', 'hdp_nb/topics.py'),
                                'hdp_nb.topics.count_documents': ('topics.html#count_documents', 'hdp_nb/topics.py'),
                                'hdp_nb.topics.document_alpha': ('topics.html#document_alpha', 'hdp_nb/topics.py'),

@@ -33,6 +33,7 @@ from .recounts import check_topics
 from .special import log_rising
 from hdp_nb.topics import (
     TopicCounts,
+    bound_eta,
     document_alpha,
     keep_counts,
     log_likelihood,
@@ -433,7 +434,7 @@ def sweep_cells(
                 tables += draw_tables_of(rng, n_vk[v, k], state.eta[()])
         total, of_total = V * state.eta[()], scaled_prior(eta_prior, V)
         total = resample_concentration(rng, total, n_k, tables, of_total)
-        state.eta[()] = max(total / V, 1e-6)
+        state.eta[()] = bound_eta(total, V)
     draw_beta(rng, beta, m_k, K, float(state.gamma[()]))
     return end
 

@@ -450,7 +450,9 @@ def topic_factors(lam: np.ndarray, batch: Batch, n_jobs: int | None = None) -> n
     float array, shape (W, K rounded up to a multiple of 8)
         Columns beyond K are 0.
     """
-    E, scale = aligned(len(batch.vocab), -(-lam.shape[1] // 8) * 8), np.exp(-psi(lam.sum(axis=0)))
+    E = aligned(len(batch.vocab), -(-lam.shape[1] // 8) * 8)
+    # Where a topic's sum is below 1/700, no word of it has a factor that is not 0.
+    scale = np.exp(-np.maximum(psi(lam.sum(axis=0)), -700.0))
     in_threads(
         n_jobs,
         lambda lo, hi: exp_topics(lam, scale, batch.vocab, lo, hi, E),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import literal_unroll, njit
 
-from .checks import check_counts, check_int, check_vector
+from .checks import check_counts, check_int, check_number, check_vector
 from .special import log_rising, sample_log_dirichlet
 
 # %% ../nbs/06_likelihood.ipynb #6600fb26
@@ -260,6 +260,7 @@ def make_dirichlet_prior(n_words: int, eta: Any = 0.5) -> DirichletPrior:
         positive.
     """
     eta = check_vector("eta", eta, check_int("n_words", n_words, 1))
+    check_number("eta", eta.min(), 1e-300, above=False)
     return DirichletPrior(eta, float(eta.sum()))
 
 

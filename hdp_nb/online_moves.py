@@ -320,7 +320,7 @@ def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
     -------
     OnlineState
     """
-    over = state.lam - state.eta
+    over = np.maximum(state.lam - state.eta, 0)  # below 0 by rounding, where eta is large
     moved = over * taken
     # a topic without tokens gives nothing
     share = moved.sum(axis=0) / np.maximum(over.sum(axis=0), 1e-300)

@@ -24,7 +24,7 @@ from .direct import DirectSampler, DirectState, draw_beta, log_weights
 from .dp import resample_concentration
 from .priors import is_free, scaled_prior
 from .special import log_rising
-from .topics import document_alpha, resample_alpha, resize_capacity
+from .topics import bound_eta, document_alpha, resample_alpha, resize_capacity
 from .traces import TraceWeights, find_background, log_mixture, new_trace_weights, set_weights
 from hdp_nb.vector_kernels import (
     GammaTable,
@@ -445,7 +445,7 @@ def _resample_globals(rng, state, prior, lengths, work):
     if is_free(prior.eta):
         total, of_total = V * eta[()], scaled_prior(prior.eta, V)  # V eta is a concentration
         total = resample_concentration(rng, total, state.n_k, work.tables.sum(), of_total)
-        eta[()] = max(total / V, 1e-6)
+        eta[()] = bound_eta(total, V)
     draw_beta(rng, state.beta, state.m_k, state.K[()], state.gamma[()])
 
 # %% ../nbs/19_parallel.ipynb #4122e4e2

@@ -140,6 +140,8 @@ def as_prior(name: str, prior: Any) -> ConcentrationPrior:
             f"{name} must be None or two finite numbers above 0, (shape, rate) of a gamma; "
             f"got {prior!r}"
         )
+    if not all(1e-50 <= value <= 1e50 for value in (shape, rate)):  # squares would overflow
+        raise ValueError(f"{name} must have a shape and a rate from 1e-50 to 1e+50, got {prior!r}")
     return ConcentrationPrior(GAMMA, shape, rate)
 
 

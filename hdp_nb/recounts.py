@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from .checks import MOST_ETA
+
 # %% ../nbs/07_recounts.ipynb #1a3694d7
 POSITIVE = float(np.finfo(float).tiny)  # the least number above 0 that has all its digits
 
@@ -242,7 +244,7 @@ def check_topic_state(
         check_entries("n_k", state.n_k[:K], 1)
     check_entries("alpha", state.alpha, POSITIVE, shape=(corpus.n_docs,) * np.ndim(state.alpha))
     check_entries("gamma", state.gamma, POSITIVE, shape=())
-    check_entries("eta", state.eta, 1e-6, shape=())
+    check_entries("eta", state.eta, 1e-6, MOST_ETA / max(V, 1), ())
     check_entries("n_tables", state.n_tables, 0, corpus.doc_lengths, (corpus.n_docs,), whole=True)
     if tree is not None:
         _check_nodes(state, corpus, tree, K)

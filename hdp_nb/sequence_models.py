@@ -11,7 +11,7 @@ import re
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .checks import as_rng, check_int, check_positive
+from .checks import as_rng, check_eta, check_int, check_positive
 from .consensus import Components, group_table
 from .convergence import begin_apart
 from .corpus import Corpus
@@ -305,7 +305,7 @@ class HDPHMM(SampledModel):
                 raise ValueError("prior must not have order, an argument of its own")
             return hyper | {"order": check_int("order", self.order, 1)}
         if self.emission == "categorical":
-            check_positive(eta=self.eta)
+            check_eta(self.eta, self.n_symbols or 1)
             return {"n_symbols": self.n_symbols, "eta": self.eta}
         return hyper
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LEAST_WEIGHT', 'NO_SEEDS', 'MOST_KEPT', 'draw_weighted', 'last_possible',
            'document_alpha', 'renumber_topics', 'weigh_topics', 'find_pool', 'TopicWorkspace',
-           'new_topic_workspace', 'resample_eta', 'resample_alpha', 'FranchisePrior',
+           'new_topic_workspace', 'bound_eta', 'resample_eta', 'resample_alpha', 'FranchisePrior',
            'resample_hyperparameters', 'log_likelihood', 'pad_capacity', 'capacity_step',
            'resize_capacity', 'TopicCounts', 'count_documents', 'documents_by_topic', 'keep_counts',
            'predictive_topics', 'fold_in', 'token_probabilities']
@@ -17,6 +17,7 @@ import numpy as np
 from numba import njit
 from scipy.sparse import csr_array
 
+from .checks import MOST_ETA
 from .corpus import Corpus
 from .dp import resample_concentration
 from .priors import FIXED_PRIOR, ConcentrationPrior, is_free, scaled_prior
@@ -253,6 +254,12 @@ NO_SEEDS = np.zeros((0, 0), np.int32)  # pseudo-tokens of no topic
 
 
 @njit(nogil=True)
+def bound_eta(total: float, V: int) -> float:
+    "eta from V eta: at least 1e-6, and so that n_k + V eta has all digits of n_k."
+    return max(min(total, MOST_ETA) / V, 1e-6)
+
+
+@njit(nogil=True)
 def resample_eta(
     rng: np.random.Generator,
     eta: Any,
@@ -280,7 +287,7 @@ def resample_eta(
     Returns
     -------
     float
-        The new value, at least 1e-6.
+        The new value, at least 1e-6, and at most 2**40 / V: see `hdp_nb.checks.check_eta`.
 
     Notes
     -----
@@ -299,7 +306,7 @@ def resample_eta(
             for i in range(max(c, 1), n):
                 tables += int(rng.random() * (eta + i) < eta)
         tables += antoniak(rng, seeds[:, k].sum(), V * eta)
-    return max(resample_concentration(rng, V * eta, n_k, tables, scaled_prior(prior, V)) / V, 1e-6)
+    return bound_eta(resample_concentration(rng, V * eta, n_k, tables, scaled_prior(prior, V)), V)
 
 
 @njit(nogil=True)

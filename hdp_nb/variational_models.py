@@ -7,7 +7,6 @@ __all__ = ['SHORT', 'MANY_MORE', 'ONLINE_TRACE', 'VariationalHDP', 'OnlineHDP']
 
 # %% ../nbs/67_variational_models.ipynb #c9d33ff6
 import json
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -237,7 +236,7 @@ class OnlineHDP(VariationalTopics):
         does not depend on the size of its minibatches.
     tau, kappa : float
         Rate (tau + u)**-kappa at which what is known is replaced, u the documents so far in units
-        of 200; tau at least 0, kappa from 0.5 to 1.
+        of 200; tau from 0 to 1e9, kappa from 0.5 to 1.
     gamma, alpha : float > 0
         Concentrations of the corpus's Dirichlet process and of the documents': starting values, or
         fixed values where they are not learned.
@@ -557,7 +556,7 @@ class OnlineHDP(VariationalTopics):
         if not isinstance(self.n_passes, str):
             check_int("n_passes", self.n_passes, 1)
         check_number("z_split", self.z_split, 0, above=False)
-        for name, low, high in (("tau", 0, math.inf), ("kappa", 0.5, 1)):
+        for name, low, high in (("tau", 0, 1e9), ("kappa", 0.5, 1)):
             check_number(name, getattr(self, name), low, high, above=False)
         if self.n_docs is not None:
             check_int("n_docs", self.n_docs, 1)
