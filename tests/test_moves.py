@@ -5,7 +5,7 @@ import pytest
 from test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
 
-from hdp_nb.births import log_receivers, project_topic, propose_birth
+from hdp_nb.births import choose_receivers, log_receivers, project_topic, propose_birth
 from hdp_nb.blocked import BlockedSampler, end_runs
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
@@ -14,7 +14,7 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import allocate, begin_moves, count_cells, end_moves
+from hdp_nb.moves import MOST, allocate, begin_moves, count_cells, end_moves
 from hdp_nb.pairs import Proposal, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
@@ -130,6 +130,17 @@ def test_a_mixture_is_projected_onto_its_parts():
     right, other = np.array([0, 0.31, 0, 0.69, 0]), np.array([0, 0.31, 0.69, 0, 0])
     assert log_receivers(right, rho, 5, mark) > 0
     assert log_receivers(other, rho, 5, mark) == -np.inf
+
+
+def test_the_receivers_are_the_largest():
+    "At most MOST, in whatever order they stand; above 0.03, or half of the largest."
+    mark, many = np.zeros(MOST + 2, np.int64), np.linspace(0.1, 0.05, MOST + 2)
+    for order in (slice(None), slice(None, None, -1)):
+        assert choose_receivers(many[order].copy(), MOST + 2, mark) == MOST
+        assert mark[order].tolist() == [1] * MOST + [0, 0]
+    for near, n in (([0.5, 0.04, 0.02], 2), ([0.05, 0.03, 0.02], 2), ([0.9], 1)):
+        assert choose_receivers(np.array(near), len(near), mark) == n
+        assert mark.tolist() == [1] * n + [0] * (len(mark) - n)
 
 
 # ---------------------------------------------------------------- Geweke: all hyperparameters free
