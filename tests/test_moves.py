@@ -5,7 +5,13 @@ import pytest
 from test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
 
-from hdp_nb.births import choose_receivers, log_receivers, project_topic, propose_birth
+from hdp_nb.births import (
+    _weigh_birth,
+    choose_receivers,
+    log_receivers,
+    project_topic,
+    propose_birth,
+)
 from hdp_nb.blocked import BlockedSampler, end_runs
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
@@ -14,8 +20,8 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import MOST, allocate, begin_moves, count_cells, end_moves
-from hdp_nb.pairs import Proposal, propose_duplicates
+from hdp_nb.moves import MOST, TINY, allocate, begin_moves, count_cells, end_moves
+from hdp_nb.pairs import Proposal, find_shares, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_moves import KINDS, TopicMoves, sample_documents
@@ -141,6 +147,39 @@ def test_the_receivers_are_the_largest():
     for near, n in (([0.5, 0.04, 0.02], 2), ([0.05, 0.03, 0.02], 2), ([0.9], 1)):
         assert choose_receivers(np.array(near), len(near), mark) == n
         assert mark.tolist() == [1] * n + [0] * (len(mark) - n)
+
+
+@pytest.mark.parametrize("kind", [DirectSampler, TreeSampler])
+def test_a_death_undoes_a_birth(kind):
+    """From one topic there is one receiver, so a death draws nothing, and its log A is the birth's;
+    but for shares that are rounded up to the least there is, of which it draws what they were.
+    """
+    corpus, always = grouped(small(), 3), Proposal(False, 0.0, np.inf)
+    sampler, rng, n = kind(corpus, init=1), np.random.default_rng(0), 0
+    state, every = sampler.init(rng), count_cells(corpus.x, corpus.offsets)
+    tree = sampler.tree if kind is TreeSampler else None
+    while n < 3:
+        cells, mixture, workspace = begin_moves(rng, every, state, 2, tree=tree)
+        born = propose_birth(rng, cells, mixture, workspace, always)
+        if born and mixture.pi[:2].min() > TINY:
+            birth, n = float(workspace.log_a), n + 1
+            _weigh_birth(rng, cells, mixture, workspace, always._replace(merge=True))
+            assert np.isclose(workspace.log_a, -birth)
+
+
+def test_shares_that_only_the_prior_knows_are_drawn_from_it():
+    "Of Beta(mass b, mass b1) in documents that have neither topic; the control takes b for 1/2."
+    corpus, rng = small(), np.random.default_rng(0)
+    state, cells = DirectSampler(corpus, init=3).init(rng), count_cells(corpus.x, corpus.offsets)
+    _, mixture, workspace = begin_moves(rng, cells, state, 2)
+    mixture.alpha[:], workspace.weight[0], workspace.b[0], workspace.b1[0] = 10.0, 0.5, 0.2, 0.8
+    mixture.pi[:2], u = TINY, []
+    for _ in range(50):
+        find_shares(rng, mixture, workspace, 0, 1)
+        u.append(workspace.u.copy())
+        assert np.allclose(workspace.u + workspace.u1, 1)
+    assert abs(np.mean(u) - 0.2) < 0.02 and abs(np.var(u) - 0.2 * 0.8 / 6) < 0.003
+    assert abs(np.mean(u) - 0.5) > 0.2
 
 
 # ---------------------------------------------------------------- Geweke: all hyperparameters free
