@@ -20,9 +20,20 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import MOST, TINY, allocate, begin_moves, count_cells, end_moves
+from hdp_nb.moves import (
+    COARSE,
+    MOST,
+    TINY,
+    allocate,
+    begin_curve,
+    begin_moves,
+    count_cells,
+    end_moves,
+    fit_curve,
+)
 from hdp_nb.pairs import Proposal, find_shares, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
+from hdp_nb.special import log_power, power_quantile
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_moves import KINDS, TopicMoves, sample_documents
 from hdp_nb.tree import TreeSampler
@@ -122,6 +133,23 @@ def test_rejected_moves_leave_the_order_of_the_topics(kind):
         assert not kind(rng, cells, mixture, workspace, never)
     for old, new in zip(before, (mixture.beta, mixture.phi, mixture.pi)):
         assert (old == new).all()
+
+
+def test_a_curve_is_the_density_at_its_points():
+    "Of a share with a narrow peak, by H, whose points are dense around it; one further factor."
+    corpus, rng, none = small(), np.random.default_rng(0), np.zeros(0)
+    state, cells = DirectSampler(corpus, init=3).init(rng), count_cells(corpus.x, corpus.offsets)
+    curve = begin_moves(rng, cells, state, 2)[2].curve
+    curve.others[:, 0], curve.n_others[()] = (0.9, 0.5, 30.0), 1
+    for shape, power in (((0.5, 0.7), (400.0, 600.0)), ((0.5, 0.7), (900.0, 100.0))):
+        begin_curve(curve, shape)
+        nodes, _ = fit_curve(curve, shape, power, (0.0, 1.0), none, cells.n[:0])
+        assert nodes > COARSE and (np.diff(curve.y[:nodes]) > 0).all()
+        u, u1 = np.array([power_quantile(y, *shape) for y in curve.y[:nodes]]).T
+        exact = (power[0] - 1) * np.log(u) + (power[1] - 1) * np.log(u1)
+        exact += 30 * np.log(0.9 - 0.5 * u) - [log_power(a, b, *shape) for a, b in zip(u, u1)]
+        exact = np.exp(exact - exact.max())
+        assert np.allclose(curve.f[:nodes], np.maximum(exact, 1e-9), rtol=1e-6)
 
 
 # ---------------------------------------------------------------- dissolving
