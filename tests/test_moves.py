@@ -5,7 +5,13 @@ import pytest
 from test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
 
-from hdp_nb.births import log_receivers, project_topic, propose_birth
+from hdp_nb.births import (
+    _weigh_birth,
+    choose_receivers,
+    log_receivers,
+    project_topic,
+    propose_birth,
+)
 from hdp_nb.blocked import BlockedSampler, end_runs
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
@@ -14,9 +20,20 @@ from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.hdp_split_merge import HDPSplitMerge
 from hdp_nb.lda import LDASampler
-from hdp_nb.moves import allocate, begin_moves, count_cells, end_moves
-from hdp_nb.pairs import Proposal, propose_duplicates
+from hdp_nb.moves import (
+    COARSE,
+    MOST,
+    TINY,
+    allocate,
+    begin_curve,
+    begin_moves,
+    count_cells,
+    end_moves,
+    fit_curve,
+)
+from hdp_nb.pairs import Proposal, find_shares, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
+from hdp_nb.special import log_power, power_quantile
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_moves import KINDS, TopicMoves, sample_documents
 from hdp_nb.tree import TreeSampler
@@ -118,6 +135,23 @@ def test_rejected_moves_leave_the_order_of_the_topics(kind):
         assert (old == new).all()
 
 
+def test_a_curve_is_the_density_at_its_points():
+    "Of a share with a narrow peak, by H, whose points are dense around it; one further factor."
+    corpus, rng, none = small(), np.random.default_rng(0), np.zeros(0)
+    state, cells = DirectSampler(corpus, init=3).init(rng), count_cells(corpus.x, corpus.offsets)
+    curve = begin_moves(rng, cells, state, 2)[2].curve
+    curve.others[:, 0], curve.n_others[()] = (0.9, 0.5, 30.0), 1
+    for shape, power in (((0.5, 0.7), (400.0, 600.0)), ((0.5, 0.7), (900.0, 100.0))):
+        begin_curve(curve, shape)
+        nodes, _ = fit_curve(curve, shape, power, (0.0, 1.0), none, cells.n[:0])
+        assert nodes > COARSE and (np.diff(curve.y[:nodes]) > 0).all()
+        u, u1 = np.array([power_quantile(y, *shape) for y in curve.y[:nodes]]).T
+        exact = (power[0] - 1) * np.log(u) + (power[1] - 1) * np.log(u1)
+        exact += 30 * np.log(0.9 - 0.5 * u) - [log_power(a, b, *shape) for a, b in zip(u, u1)]
+        exact = np.exp(exact - exact.max())
+        assert np.allclose(curve.f[:nodes], np.maximum(exact, 1e-9), rtol=1e-6)
+
+
 # ---------------------------------------------------------------- dissolving
 
 
@@ -130,6 +164,50 @@ def test_a_mixture_is_projected_onto_its_parts():
     right, other = np.array([0, 0.31, 0, 0.69, 0]), np.array([0, 0.31, 0.69, 0, 0])
     assert log_receivers(right, rho, 5, mark) > 0
     assert log_receivers(other, rho, 5, mark) == -np.inf
+
+
+def test_the_receivers_are_the_largest():
+    "At most MOST, in whatever order they stand; above 0.03, or half of the largest."
+    mark, many = np.zeros(MOST + 2, np.int64), np.linspace(0.1, 0.05, MOST + 2)
+    for order in (slice(None), slice(None, None, -1)):
+        assert choose_receivers(many[order].copy(), MOST + 2, mark) == MOST
+        assert mark[order].tolist() == [1] * MOST + [0, 0]
+    for near, n in (([0.5, 0.04, 0.02], 2), ([0.05, 0.03, 0.02], 2), ([0.9], 1)):
+        assert choose_receivers(np.array(near), len(near), mark) == n
+        assert mark.tolist() == [1] * n + [0] * (len(mark) - n)
+
+
+@pytest.mark.parametrize("kind", [DirectSampler, TreeSampler])
+def test_a_death_undoes_a_birth(kind):
+    """From one topic there is one receiver, so a death draws nothing, and its log A is the birth's;
+    but for shares that are rounded up to the least there is, of which it draws what they were.
+    """
+    corpus, always = grouped(small(), 3), Proposal(False, 0.0, np.inf)
+    sampler, rng, n = kind(corpus, init=1), np.random.default_rng(0), 0
+    state, every = sampler.init(rng), count_cells(corpus.x, corpus.offsets)
+    tree = sampler.tree if kind is TreeSampler else None
+    while n < 3:
+        cells, mixture, workspace = begin_moves(rng, every, state, 2, tree=tree)
+        born = propose_birth(rng, cells, mixture, workspace, always)
+        if born and mixture.pi[:2].min() > TINY:
+            birth, n = float(workspace.log_a), n + 1
+            _weigh_birth(rng, cells, mixture, workspace, always._replace(merge=True))
+            assert np.isclose(workspace.log_a, -birth)
+
+
+def test_shares_that_only_the_prior_knows_are_drawn_from_it():
+    "Of Beta(mass b, mass b1) in documents that have neither topic; the control takes b for 1/2."
+    corpus, rng = small(), np.random.default_rng(0)
+    state, cells = DirectSampler(corpus, init=3).init(rng), count_cells(corpus.x, corpus.offsets)
+    _, mixture, workspace = begin_moves(rng, cells, state, 2)
+    mixture.alpha[:], workspace.weight[0], workspace.b[0], workspace.b1[0] = 10.0, 0.5, 0.2, 0.8
+    mixture.pi[:2], u = TINY, []
+    for _ in range(50):
+        find_shares(rng, mixture, workspace, 0, 1)
+        u.append(workspace.u.copy())
+        assert np.allclose(workspace.u + workspace.u1, 1)
+    assert abs(np.mean(u) - 0.2) < 0.02 and abs(np.var(u) - 0.2 * 0.8 / 6) < 0.003
+    assert abs(np.mean(u) - 0.5) > 0.2
 
 
 # ---------------------------------------------------------------- Geweke: all hyperparameters free

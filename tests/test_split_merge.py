@@ -398,13 +398,15 @@ def test_dp_mixture_alone(scans):
             base.state(np.zeros(len(x), int), capacity=2),
             np.random.default_rng(1),
         )
-        K, same = np.zeros(len(x) + 1), 0.0
+        K, same, tally = np.zeros(len(x) + 1), 0.0, np.zeros(4, np.int64)
         for _ in range(n):
-            state = sampler._propose(rng, state, np.zeros(4, np.int64))
+            state = sampler._propose(rng, state, tally)
             K[state.K[0]] += 1 / n
             same = same + np.equal.outer(state.z, state.z) / n
         again = base.state(state.z)
         used = again.K[0]  # a recount; the slots behind are empty
+        splits, split, merges, merged = tally
+        assert splits + merges == 10 * n and split - merged == used - 1 and split > n / 10
         assert (
             used == state.K[0]
             and (again.n_k[:used] == state.n_k[:used]).all()

@@ -21,9 +21,11 @@ from hdp_nb.stream_gibbs import (
     gibbs_step,
     list_tokens,
     round_at_random,
+    sweep_minibatch,
     sweep_with_room,
 )
 from hdp_nb.synthetic import make_bars
+from hdp_nb.topics import new_topic_workspace, resize_capacity
 from hdp_nb.variational_models import OnlineHDP
 
 
@@ -53,6 +55,32 @@ def test_without_a_past_a_sweep_is_the_direct_sampler_s(bars):
             one, _ = sampler.sweep(rngs[0], one)
             other = sweep_with_room(rngs[1], other, tokens, past, sampler.prior)
         assert all(np.array_equal(a, b) for a, b in zip(one, other)) == (len(past) == 0)
+
+
+def test_tables_are_kept_when_the_slots_run_out():
+    "Documents of one token, so of one table; slots for more topics are made between two of them."
+    corpus = Corpus(np.zeros(60, np.int32), np.arange(61), n_words=1)
+    sampler = DirectSampler(corpus, 0.5, 50.0, 50.0, None, None, init=1)
+    tokens = Tokens(corpus.x, corpus.offsets, corpus.doc_lengths)
+    state, rng = sampler.init(np.random.default_rng(0)), np.random.default_rng(1)
+    for past in (np.zeros(0, np.int64), np.array([3])):
+        state = sweep_with_room(rng, state, tokens, past, sampler.prior)
+        assert state.K > 16 and state.m_k.sum() == 60 + past.sum()
+
+
+def test_a_sweep_goes_on_where_the_slots_ran_out():
+    "No token of the document is visited twice, or those before it would change their topics."
+    corpus = Corpus(np.zeros(60, np.int32), np.array([0, 60]), n_words=1)
+    sampler = DirectSampler(corpus, 0.5, 50.0, 50.0, None, None, init=1)
+    state, rng = sampler.init(np.random.default_rng(0)), np.random.default_rng(1)
+    what = Tokens(corpus.x, corpus.offsets, corpus.doc_lengths), np.zeros(0, np.int64)
+    work = new_topic_workspace(1, 60, state.n_k.size)
+    assert not sweep_minibatch(rng, state, work, *what, sampler.prior, False)
+    done, state = work.at[2], resize_capacity(state, 128)
+    before, work = state.z[:done].copy(), new_topic_workspace(1, 60, 128)._replace(at=work.at)
+    assert 16 < done < 60 and sweep_minibatch(rng, state, work, *what, sampler.prior, False)
+    z = state.z[:done]
+    assert np.array_equal(np.equal.outer(z, z), np.equal.outer(before, before))
 
 
 def test_a_topic_of_the_past_has_the_posterior_of_a_known_beta(bars):

@@ -1,6 +1,7 @@
 """The tools around the notebooks, where no other test meets them."""
 
 import base64
+import json
 import re
 import shutil
 import subprocess
@@ -115,3 +116,9 @@ def test_clean_formats_and_names_what_it_cannot_mend(tmp_path, capfd):
     script.write_text("print(nowhere)\n")
     capfd.readouterr()
     assert not clean(tmp_path) and "nowhere" in capfd.readouterr().out
+
+
+def test_every_mutant_that_survives_is_explained():
+    for module, found in json.loads((ROOT / "tests" / "mutants.json").read_text("utf-8")).items():
+        assert (ROOT / "hdp_nb" / f"{module}.py").exists() and found["mutants"] > 0
+        assert all(why.startswith("equivalent: ") for why in found["survived"].values()), module

@@ -32,6 +32,8 @@ from hdp_nb.online import infer, predict_tokens
 from hdp_nb.synthetic import make_bars
 from hdp_nb.variational import (
     VariationalState,
+    _alpha_terms,
+    _eta_slopes,
     first_state,
     global_bound,
     topic_bound,
@@ -339,6 +341,30 @@ def test_hyperparameters_are_at_their_best(case):
     )
     eta = update_eta(case.lam, 3.0, 50)
     assert of_eta(eta) > max(of_eta(eta * 1.01), of_eta(eta / 1.01))
+
+
+def test_slopes_of_alpha_and_eta(case):
+    "By their logarithms, against differences; of eta half of the tokens have been seen."
+    found, lengths = case.found(), case.docs.lengths
+    n, seen, h = doc_topics(found, case.K), 0.5 * (case.lam - case.eta), 1e-5
+
+    def urn(alpha):
+        w = alpha * case.beta[:-1]
+        each = gammaln(w + n) - gammaln(w)
+        return (gammaln(alpha) - gammaln(alpha + lengths)).sum() + each.sum()
+
+    def words(x):  # (V10)
+        whole = gammaln(case.V * x) - gammaln(case.V * x + seen.sum(0))
+        return (gammaln(x + seen) - gammaln(x)).sum() + whole.sum()
+
+    alpha_terms = lambda x: _alpha_terms(*found[:3], lengths, case.beta, x)
+    eta_terms = lambda x: (words(x), *_eta_slopes(case.lam, case.eta, 0.5, x))
+    assert np.isclose(alpha_terms(1.3)[0], urn(1.3))
+    for f, terms in ((urn, alpha_terms), (words, eta_terms)):
+        up, down = 1.3 * np.exp(h), 1.3 * np.exp(-h)
+        _, slope, curvature = terms(1.3)
+        assert np.isclose(slope, (f(up) - f(down)) / (2 * h), rtol=1e-6)
+        assert np.isclose(curvature, (terms(up)[1] - terms(down)[1]) / (2 * h), rtol=1e-6)
 
 
 def test_global_bound(case):

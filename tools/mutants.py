@@ -10,8 +10,9 @@ would spoil), or those of --tests. A mutant that no test notices is printed: it 
 test is missing. The first run compiles everything; a mutant costs what its tests do, and the
 compiling of what builds upon its module. Ctrl-C ends it with what is known.
 
-With --keep the counts go into tests/mutants.json, and of each survivor the changed line. Whoever
-finds that it is equivalent writes there why; a text that is there stays while the change is found.
+With --keep the counts go into tests/mutants.json with the tests that were run, and of each survivor
+the changed line. Whoever finds that it is equivalent writes there why; a text that is there stays
+while the change is found.
 """
 
 import argparse
@@ -171,8 +172,8 @@ def main():
                         change = changed_lines(source, changed)
                         survivors[change] = known.get(change, "")
                     if options.keep:  # after each: Ctrl-C loses nothing
-                        n = tried - n_before
-                        keep(module, {"places": len(found), "mutants": n}, survivors)
+                        counts = {"places": len(found), "mutants": tried - n_before}
+                        keep(module, {**counts, "tests": " ".join(tests)}, survivors)
         except KeyboardInterrupt:
             pass
     print(f"{tried} mutants, {tried - survived} noticed, {survived} not")
