@@ -117,6 +117,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'hdp_nb.chain.run_chains': ('chain.html#run_chains', 'hdp_nb/chain.py'),
                               'hdp_nb.chain.with_attributes': ('chain.html#with_attributes', 'hdp_nb/chain.py')},
             'hdp_nb.checks': { 'hdp_nb.checks.as_rng': ('checks.html#as_rng', 'hdp_nb/checks.py'),
+                               'hdp_nb.checks.check_concentration': ('checks.html#check_concentration', 'hdp_nb/checks.py'),
                                'hdp_nb.checks.check_concentrations': ('checks.html#check_concentrations', 'hdp_nb/checks.py'),
                                'hdp_nb.checks.check_count': ('checks.html#check_count', 'hdp_nb/checks.py'),
                                'hdp_nb.checks.check_count_matrix': ('checks.html#check_count_matrix', 'hdp_nb/checks.py'),

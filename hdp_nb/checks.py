@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['MOST_ETA', 'MAX_INT32', 'as_rng', 'check_number', 'check_positive',
-           'check_concentrations', 'check_eta', 'check_int', 'check_count', 'plural', 'int_array',
-           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab',
-           'check_labels', 'check_vector', 'check_scale', 'check_reals', 'check_counts']
+           'check_concentration', 'check_concentrations', 'check_eta', 'check_int', 'check_count',
+           'plural', 'int_array', 'ragged_index', 'check_rows', 'check_table', 'check_count_matrix',
+           'check_vocab', 'check_labels', 'check_vector', 'check_scale', 'check_reals',
+           'check_counts']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
 import numbers
@@ -112,6 +113,27 @@ def check_positive(**values: float) -> None:
         check_number(name, value)
 
 
+def check_concentration(name: str, value: float) -> float:
+    """Check that an argument is a concentration, as `check_concentrations` has it.
+
+    Parameters
+    ----------
+    name : str
+    value : float
+
+    Returns
+    -------
+    float
+        `value`.
+
+    Raises
+    ------
+    ValueError
+        If it is out of bounds or no number.
+    """
+    return check_number(name, value, 1e-12, 1e12, above=False)
+
+
 def check_concentrations(**values: float) -> None:
     """Check that several arguments are concentrations: numbers from 1e-12 to 1e12.
 
@@ -129,7 +151,7 @@ def check_concentrations(**values: float) -> None:
     """
     check_positive(**values)
     for name, value in values.items():
-        check_number(name, value, 1e-12, 1e12, above=False)
+        check_concentration(name, value)
 
 
 MOST_ETA = 2.0**40  # that eta times the words may be: n_k + V eta has all digits of n_k then

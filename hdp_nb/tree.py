@@ -10,13 +10,12 @@ __all__ = ['TINY_SHARE', 'TreeState', 'TreeSweep', 'split_pool', 'join_pool', 'a
 
 # %% ../nbs/31_tree.ipynb #dba35c95
 import math
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from .checks import check_number
+from .checks import check_concentration
 from .corpus import as_corpus
 from .direct import DirectSampler, count_tables, draw_beta
 from .dp import resample_concentration
@@ -567,8 +566,7 @@ class TreeSampler(DirectSampler):
         corpus = as_corpus(corpus)
         self.levels = list(corpus.groups if levels is None else levels)
         n = len(self.levels) + 2
-        bounded = partial(check_number, low=1e-12, high=1e12, above=False)
-        self.conc = per_level("concentrations", concentrations, n, bounded)
+        self.conc = per_level("concentrations", concentrations, n, check_concentration)
         priors = np.array(per_level("concentration_priors", concentration_priors, n, as_prior))
         super().__init__(corpus, eta, self.conc[-1], self.conc[0], None, None, init, eta_prior)
         self.prior = TreePrior(*map(np.array, zip(*priors)), self.prior.eta, bool(per_node))

@@ -11,13 +11,10 @@ import pytest
 from tiers import slow_unless
 
 from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
-from hdp_nb.blocked import BlockedSampler
 from hdp_nb.checks import MOST_ETA
 from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
-from hdp_nb.direct import DirectSampler, HybridSampler
-from hdp_nb.franchise import FranchiseSampler
-from hdp_nb.parallel import ParallelSampler
+from hdp_nb.topic_models import SAMPLERS
 from hdp_nb.tree import TreeSampler
 
 rng = np.random.default_rng(0)
@@ -61,7 +58,7 @@ def online(e_step):
 LEVELS = dict(concentrations=1.0, concentration_priors=(1, 1), eta=0.5, eta_prior=(1, 1), power=1.0)
 CLUSTERS = dict(conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(1, 1), eta=0.5)
 CASES = {
-    **{f"HDP, {s}": hdp(s) for s in ("crf", "direct", "hybrid", "parallel", "blocked")},
+    **{f"HDP, {s}": hdp(s) for s in SAMPLERS},
     "LDA": case(
         LDA,
         TEXTS,
@@ -167,21 +164,14 @@ def test_a_careless_estimator_is_found_out():
     assert ("gamma", 1e100) not in found and ("gamma", 5e-324) not in found
 
 
-SAMPLERS = {
-    "crf": FranchiseSampler,
-    "direct": DirectSampler,
-    "hybrid": HybridSampler,
-    "parallel": ParallelSampler,
-    "blocked": BlockedSampler,
-    "tree": partial(TreeSampler, levels=["side"]),
-}
+KINDS = {**SAMPLERS, "tree": partial(TreeSampler, levels=["side"])}
 
 
-@pytest.mark.parametrize("name", slow_unless(lambda name: name in ("direct", "tree"), SAMPLERS))
+@pytest.mark.parametrize("name", slow_unless(lambda name: name in ("direct", "tree"), KINDS))
 @pytest.mark.parametrize("value", [1e20, 1e45])
 def test_counts_stay_right_under_a_prior_of_huge_etas(name, value):
     "Where V eta has not all digits of n_k, samplers that take n_k from the sum would lose counts."
-    sampler = SAMPLERS[name](TEXTS, eta=0.5, eta_prior=(value, 1), init=3)
+    sampler = KINDS[name](TEXTS, eta=0.5, eta_prior=(value, 1), init=3)
     rng = np.random.default_rng(0)
     state = sampler.init(rng)
     for _ in range(5):

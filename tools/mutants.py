@@ -109,9 +109,14 @@ def passes(folder, tests, limit=None):
     return process.returncode == 0, failed[0] if failed else said[-500:]
 
 
+def known_mutants():
+    "The table: by module, how many there were, and why some survived."
+    return json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+
+
 def keep(module, counts, survivors):
     "Write what was found of a module into the table: how many, and {change: why nothing fails}."
-    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    table = known_mutants()
     table[module] = {**counts, "survived": survivors}
     text = json.dumps(dict(sorted(table.items())), indent=1, ensure_ascii=False)
     TABLE.write_text(text + "\n", encoding="utf-8")
@@ -119,8 +124,7 @@ def keep(module, counts, survivors):
 
 def reasons(module):
     "What somebody has written of a module's survivors."
-    table = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
-    return table.get(module, {}).get("survived", {})
+    return known_mutants().get(module, {}).get("survived", {})
 
 
 def changed_lines(old, new):
