@@ -6,7 +6,8 @@ Counts of five topics over 96 words, bars, short documents of eight topics over 
 documents whose proportions depend on two covariates: an HDP by direct assignment, two chains, and
 as many fits of corpora of the same shape. Noted are the coverage of 90% intervals of the number of
 topics, of shares, words and effects, how many true topics were found, and the ranks of the true
-shares. How many sweeps there are is noted, too: "short" is run once in 300 and once in more.
+shares. How many sweeps there are is noted, too: "short" is run once in 300 and once in more. The
+last three fit the simulated documents together with those that they were simulated from.
 Shapes that are in results/calibration.json already are not made again.
 """
 
@@ -20,19 +21,24 @@ LONG = 12_000
 
 
 def shapes():
-    "Corpora, sweeps, and what is asked of effects."
+    "Corpora, sweeps, and how each is calibrated."
     from hdp_nb.effects import make_effects
     from hdp_nb.synthetic import make_bars, make_signatures
 
+    counts = make_signatures(100, 200, n_topics=5, random_state=0)[0]
+    bars = make_bars(200, 80, grid=5, random_state=0)[0]
     short = make_signatures(300, 40, n_words=300, n_topics=8, random_state=0)[0]
     dependent, covariates, _ = make_effects(100, 100, random_state=0)
     asked = {"covariates": covariates, "formula": "~ party + year"}
     return {
-        "signatures": (make_signatures(100, 200, n_topics=5, random_state=0)[0], 300, {}),
-        "bars": (make_bars(200, 80, grid=5, random_state=0)[0], 300, {}),
+        "signatures": (counts, 300, {}),
+        "bars": (bars, 300, {}),
         "short": (short, 300, {}),
         "covariates": (dependent, 300, asked),
         "short, long chains": (short, LONG, {}),
+        "signatures, with data": (counts, 300, {"with_data": True}),
+        "bars, with data": (bars, 300, {"with_data": True}),
+        "short, long chains, with data": (short, LONG, {"with_data": True}),
     }
 
 

@@ -43,7 +43,7 @@ def _break_rest(weight: np.ndarray, gamma: float, rng: np.random.Generator) -> n
 
 
 class _Population(NamedTuple):
-    "What is known of the documents of the fit, for (L3)."
+    "What is known of the documents of the fit, for (L4)."
 
     formula: str
     data: Any  # pandas.DataFrame
@@ -71,9 +71,11 @@ def _simulate(
     node: np.ndarray,
     rng: np.random.Generator,
     pick: np.ndarray | None = None,
+    with_data: bool = False,
 ) -> tuple[Corpus, SimpleNamespace]:
     """A corpus of the same shape by (L2), and its truth: words of topics, tokens by topic; with
-    `pick` by (L3), and also the proportions of all documents of the fit.
+    `pick` by (L4), and also the proportions of all documents of the fit. By (L3) it comes after
+    the documents of the fit, whose tokens are counted, too.
     """
     prior = np.asarray(sample.prior)
     V, K = sample.counts.shape
@@ -96,6 +98,10 @@ def _simulate(
         n_k += n_j
         words = [rng.choice(V, n_j[k], p=phi[k]) for k in np.flatnonzero(n_j)]
         docs.append(np.concatenate([np.zeros(0, int), *words]))
+    if with_data:
+        docs.insert(0, corpus.x)
+        n_k[:K] += np.asarray(sample.counts.sum(axis=0)).ravel()
+        shape = corpus[np.tile(np.arange(corpus.n_docs), 2)]
     x = np.concatenate(docs).astype(np.int32)
     new = Corpus(x, shape.offsets, shape.vocab, shape.groups, n_words=V)
     some = n_k > 0
@@ -284,6 +290,7 @@ def calibrate(
     *,
     covariates: Any = None,
     formula: str | None = None,
+    with_data: bool = False,
     level: float = 0.9,
     random_state: Any = 0,
 ) -> Calibration:
@@ -297,9 +304,12 @@ def calibrate(
         The documents of the fit: only their lengths and groups are used.
     n : int
         Number of corpora.
+    with_data : bool
+        Whether each fit is to the documents of the fit and the simulated ones together, (L3): twice
+        the work, and intervals that miss are then a fault of the sampler or of its length.
     covariates, formula : optional
         As in `hdp_nb.effects.effects`, which needs two chains: the intervals of these effects are
-        judged, too. Corpora are then drawn by (L3), documents with replacement.
+        judged, too. Corpora are then drawn by (L4), documents with replacement.
     level : float in (0, 1)
         Probability of the intervals.
     random_state : None, int or Generator
@@ -312,12 +322,12 @@ def calibrate(
     ------
     ValueError
         The model keeps no samples of documents, X has other words, a formula comes without
-        covariates or the other way round, or hangs on single documents.
+        covariates or the other way round, with `with_data`, or hangs on single documents.
 
     Notes
     -----
-    Equations (L1) to (L3) of the notebook; after Talts et al. (2018), at truths that the fit
-    finds plausible.
+    Equations (L1) to (L4) of the notebook; after Talts et al. (2018), at truths that the fit
+    finds plausible, and Säilynoja et al. (2025).
     """
     check_is_fitted(model)
     if not isinstance(model, SampledModel) or not hasattr(model, "components_"):
@@ -342,6 +352,8 @@ def calibrate(
             "covariates and formula must be given both or neither, got"
             f" {'no covariates' if covariates is None else 'no formula'}"
         )
+    if formula is not None and with_data:
+        raise ValueError("with_data must be False where a formula is given, got True")
     if formula is not None:
         found = effects(model, covariates, formula)
         X, some = found.design(found.data), corpus.doc_lengths > 0
@@ -354,7 +366,7 @@ def calibrate(
             pick = population.draw(rng)
             asked = population.formula, population.data.iloc[pick]
         gamma = float(model.samples_[s].gamma)
-        new, truth = _simulate(corpus, samples[s], gamma, node, rng, pick)
+        new, truth = _simulate(corpus, samples[s], gamma, node, rng, pick, with_data)
         if population is not None:
             truth.b = population.solve @ truth.pi
         again = clone(model).set_params(random_state=int(rng.integers(2**31)))

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from hdp_nb.calibration import calibrate, plot_calibration
+from hdp_nb.calibration import _simulate, calibrate, plot_calibration
+from hdp_nb.consensus import Components
 from hdp_nb.corpus import Corpus
 from hdp_nb.effects import make_effects
 from hdp_nb.synthetic import make_signatures
@@ -30,6 +32,35 @@ def test_intervals_hold_the_truth_unless_chains_are_too_short():
     assert list(table["what"]) == ["n_topics", "shares", "words"]
     assert "8 corpora simulated and fitted" in repr(long)
     assert len(plot_calibration(long).axes) == 3
+
+
+def test_fits_together_with_the_data_hold_what_the_prior_pulls_away():
+    corpus, _ = make_signatures(n_docs=60, doc_len=40, random_state=2)
+    options = dict(n_topics=3, eta=0.5, init=None, n_jobs=1, random_state=0)
+    model = LDA(n_iter=200, thin=6, **options).fit(corpus)
+    alone, together = (calibrate(model, corpus, 8, with_data=which) for which in (False, True))
+    words = [found.coverage()["words"][0] for found in (alone, together)]
+    assert words[0] < words[1] - 0.02 and words[1] > 0.85
+    assert (together.shares[:, 2] - together.shares[:, 1] < 0.5).all()
+    short = LDA(n_iter=4, thin=1, **options).fit(corpus)
+    assert calibrate(short, corpus, 8, with_data=True).coverage()["words"][0] < 0.75
+
+
+def test_the_truth_of_fits_together_with_the_data_counts_both():
+    corpus = Corpus.from_docs([[0, 0, 1] * 5, [], [2] * 5], n_words=3)
+    counts = csr_array(np.array([[10, 0], [5, 0], [0, 5]]))
+    weight = np.array([[50.0, 50.0, 0.0]])
+    sample = Components(counts, np.full((1, 3), 0.5), np.zeros(2, int), None, weight)
+    new, truth, alone, other = (
+        part
+        for with_data in (True, False)
+        for part in _simulate(
+            corpus, sample, 1.0, np.zeros(3, int), np.random.default_rng(0), with_data=with_data
+        )
+    )
+    assert new.doc_lengths.tolist() == [15, 0, 5] * 2
+    assert np.array_equal(new.x, np.concatenate([corpus.x, alone.x]))
+    assert truth.n_k.tolist() == (other.n_k + [15, 5]).tolist() and other.n_k.sum() == 20
 
 
 def test_an_hdp_and_documents_that_are_empty():
@@ -59,6 +90,8 @@ def test_effects_are_judged_where_a_formula_asks_for_them():
     truth, low, high = found.effects.T
     assert (low < high).all() and abs(truth).max() < 0.5
     assert abs(truth.reshape(3, 2, 2).sum(axis=1)).max() < 1e-6  # of two topics: one is the other's
+    with pytest.raises(ValueError, match="with_data must be False where a formula is given"):
+        calibrate(model, corpus, 1, covariates=covariates, formula="~ year", with_data=True)
     with pytest.raises(ValueError, match="both or neither, got no covariates"):
         calibrate(model, corpus, 1, formula="~ year")
     with pytest.raises(ValueError, match="both or neither, got no formula"):
