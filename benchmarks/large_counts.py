@@ -1,20 +1,26 @@
 """What a sweep costs where counts are large.
 
-    python benchmarks/large_counts.py
+    python benchmarks/large_counts.py [--fits]
 
 1,000 samples of 96 kinds, drawn from 15 signatures, with 1,000 to 1,000,000 mutations each; every
 kind is in every sample, so that all have the same 96,000 cells. Noted are CPU seconds of a sweep of
 the blocked sampler (the median of 15) from the true topics, with the trace, and those of direct and
-parallel sampling, which visit tokens, as long as there are 10 million at most; and what a corpus,
-a state and a kept sample hold in memory. "100" are samples of 100 mutations as they are drawn, in
-which about half of the kinds do not occur.
+parallel sampling, which visit tokens, as long as there are 10 million at most; what a corpus, a
+state and a kept sample hold in memory; and CPU seconds of the proportions of 100 new samples, of
+their score, and, up to 100,000 mutations, of proportions token by token. "100" are samples of 100
+mutations as they are drawn, in which about half of the kinds do not occur.
+
+With --fits whole fits are made instead: 200 samples of 12 signatures, 3,000 or 10,000 mutations
+each, by the franchise and blocked, 150 sweeps of two chains; and blocked for as many sweeps as the
+franchise's time allows. Noted are how many signatures are found (cosine .95), and whether the
+chains agree.
 """
 
 import argparse
 import statistics
 import time
 
-from common import machine, save, table
+from common import machine, save, saved, table
 
 SAMPLES, KINDS, TOPICS = 1000, 96, 15
 MUTATIONS = (1_000, 10_000, 100_000, 1_000_000)
@@ -52,12 +58,73 @@ def seconds(sampler, state, rng, n=15):
     return statistics.median(spent), state
 
 
+def predictions(sampler, state, counts):
+    "CPU seconds of transform and score of a model with one sample, and of the former by tokens."
+    from scipy.sparse import csr_array
+
+    from hdp_nb import HDP, Corpus
+
+    model = HDP("blocked", n_iter=2, n_chains=1, init=1, moves=0, random_state=0)
+    model.fit(sampler.corpus)
+    model.samples_, model.best_ = [sampler.snapshot(state)], 0
+    model = model.one_sample()
+    new = Corpus.from_matrix(csr_array(counts))
+    calls = {"transform": model.transform, "score": model.score}
+    if counts.sum() <= 1.1e7:
+        tokens = Corpus(new.x, new.offsets, n_words=KINDS)
+        calls["transform_tokens"] = lambda _: model.transform(tokens)
+    spent = {}
+    for name, call in calls.items():
+        call(new[:2])
+        began = time.process_time()
+        call(new)
+        spent[name] = time.process_time() - began
+    return spent
+
+
+def fits():
+    "Fits of two corpora by two samplers."
+    import warnings
+
+    import numpy as np
+
+    from hdp_nb import HDP
+
+    rng, found = np.random.default_rng(0), []
+    phi = rng.dirichlet(np.full(KINDS, 0.3), 12)
+    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    for n in (3000, 10_000):
+        X = rng.multinomial(n, rng.dirichlet(np.full(12, 0.15), 200) @ phi)
+        per_cell, sweeps = n * 200 / np.count_nonzero(X), 150
+        for sampler in ("blocked", "crf", "blocked"):
+            began = time.process_time()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = HDP(sampler, n_iter=sweeps, n_jobs=1, random_state=0).fit(X)
+            cpu = time.process_time() - began
+            cosine = (unit(phi) @ unit(model.components_).T).max(axis=1)
+            row = {"mutations": n, "per_cell": per_cell, "sampler": sampler, "sweeps": sweeps}
+            row |= {
+                "cpu": cpu,
+                "agree": bool(model.converged_),
+                "found": int((cosine > 0.95).sum()),
+            }
+            found.append({**row, "n_topics": int((model.topic_shares_ > 0.005).sum())})
+            print(found[-1], flush=True)
+            sweeps = 150 if sampler == "blocked" else int(150 * cpu / found[-2]["cpu"])
+    return found
+
+
 def size(arrays):
     return sum(array.nbytes for array in arrays)
 
 
 def main():
-    argparse.ArgumentParser(description=__doc__.split("\n")[0]).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--fits", action="store_true")
+    if parser.parse_args().fits:
+        save("large_counts", {**saved("large_counts"), "fits": fits()})
+        return
     import numpy as np
     from scipy.sparse import csr_array
 
@@ -87,9 +154,11 @@ def main():
                 other = kind(corpus, init=state)
                 begun = other.init(rng)
                 row[name], _ = seconds(other, begun, rng, 3)
+        row |= predictions(sampler, state, rng.multinomial(n, pi[:100] @ phi))
         rows.append(row)
         print(row, flush=True)
-        save("large_counts", {"machine": machine(), "rows": rows})
+        kept = saved("large_counts") or {}
+        save("large_counts", {**kept, "machine": machine(), "rows": rows})
     heads = ["mutations", "cells", "blocked", "direct", "parallel"]
     table(heads, [[f"{row[h]:.3g}" if h in row else "" for h in heads] for row in rows])
 

@@ -75,6 +75,7 @@ _MODULES = (
     "hmm_predict",
     "hmm_sampler",
     "hmm_scores",
+    "large_counts",
     "lda",
     "likelihood",
     "listing",

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['MOST_ETA', 'MAX_INT32', 'as_rng', 'check_number', 'check_positive',
            'check_concentration', 'check_concentrations', 'check_eta', 'check_int', 'check_count',
-           'plural', 'int_array', 'ragged_index', 'check_rows', 'check_table', 'check_count_matrix',
-           'check_vocab', 'check_labels', 'check_vector', 'check_scale', 'check_reals',
-           'check_counts']
+           'check_test_size', 'plural', 'int_array', 'ragged_index', 'check_rows', 'check_table',
+           'check_count_matrix', 'check_vocab', 'check_labels', 'check_vector', 'check_scale',
+           'check_reals', 'check_counts']
 
 # %% ../nbs/00_checks.ipynb #b1e27fb2
 import numbers
@@ -239,6 +239,42 @@ def check_count(**values: int) -> None:
     """
     for name, value in values.items():
         check_int(name, value, 1)
+
+
+def check_test_size(test_size: float, n: int) -> int:
+    """Return how many of `n` documents a share or a number of documents stands for.
+
+    Parameters
+    ----------
+    test_size : float or int
+        A share between 0 and 1, or a number below n.
+    n : int
+
+    Returns
+    -------
+    int
+
+    Raises
+    ------
+    ValueError
+        It is neither.
+    """
+    if (
+        isinstance(test_size, numbers.Integral)
+        and not isinstance(test_size, bool)
+        and 0 < test_size < n
+    ):
+        return int(test_size)
+    if (
+        isinstance(test_size, numbers.Real)
+        and not isinstance(test_size, numbers.Integral)
+        and 0 < test_size < 1
+    ):
+        return int(np.clip(round(n * test_size), 0, n))
+    raise ValueError(
+        f"test_size must be a share between 0 and 1 or a number of documents below {n}, got"
+        f" {test_size!r}"
+    )
 
 # %% ../nbs/00_checks.ipynb #952972de
 def plural(n: int, what: str) -> str:

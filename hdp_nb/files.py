@@ -6,8 +6,8 @@
 __all__ = ['FREE_BYTES', 'MOST_TIMES', 'FREE_NUMBER', 'MOST_EACH', 'atomic_write', 'locked',
            'check_size', 'check_claim', 'open_bytes', 'reading', 'open_lines', 'write_lines',
            'quote_cell', 'unquote_cell', 'vocab_path', 'ldac_lines', 'uci_lines',
-           'write_count_file', 'finish_tokens', 'append_counts', 'save_npz', 'load_npz',
-           'smallest_ints', 'rng_to_dict', 'rng_from_dict']
+           'write_count_file', 'finish_tokens', 'append_counts', 'bow_tokens', 'save_npz',
+           'load_npz', 'smallest_ints', 'rng_to_dict', 'rng_from_dict']
 
 # %% ../nbs/01_files.ipynb #716377f7
 import codecs
@@ -490,6 +490,48 @@ def append_counts(x: array, ids: np.ndarray, counts: np.ndarray, name: str) -> N
             f" {len(x) + counts.sum(dtype=float):,.0f}"
         )
     x.frombytes(np.repeat(ids.astype(np.int32), counts).tobytes())
+
+# %% ../nbs/01_files.ipynb #9f8eadcd
+def bow_tokens(bow: Iterable) -> tuple[np.ndarray, np.ndarray]:
+    """Write out the tokens of documents that are lists of (word id, count) pairs.
+
+    Parameters
+    ----------
+    bow : iterable
+        One list for each document.
+
+    Returns
+    -------
+    x : int32 array, shape (n_tokens,)
+    offsets : int64 array, shape (n_docs + 1,)
+
+    Raises
+    ------
+    ValueError
+        A document is no list of pairs of whole numbers; it is named.
+    """
+    if isinstance(bow, (str, bytes)) or not hasattr(bow, "__iter__"):
+        raise ValueError(
+            f"bow must hold a list of (word id, count) pairs per document, got {type(bow).__name__}"
+        )
+    x, offsets = array("i"), array("q", [0])
+    for j, doc in enumerate(bow):
+        try:
+            pairs = np.array([(i, n) for i, n in doc]).reshape(-1, 2)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"bow[{j}] must hold (word id, count) pairs, got {doc!r:.60}"
+            ) from None
+        if (
+            pairs.dtype.kind not in "iuf"
+            or not (pairs == np.trunc(pairs)).all()
+            or not (np.abs(pairs) < 2**62).all()
+        ):
+            raise ValueError(f"bow[{j}] must hold whole word ids and counts, got {doc!r:.60}")
+        ids, counts = pairs.astype(np.int64).T
+        append_counts(x, ids, counts, f"bow[{j}]")
+        offsets.append(len(x))
+    return finish_tokens(x, offsets, None, "bow")[:2]
 
 # %% ../nbs/01_files.ipynb #4a58ab45
 def save_npz(path: str | Path, arrays: Mapping[str, Any]) -> None:

@@ -609,7 +609,10 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         observed, heldout = self._corpus(X).split_tokens(0.2, rng)
         if heldout.n_tokens == 0:
             raise ValueError("X must have documents of 3 tokens or more, to hold one out; got none")
-        return float(self.log_predictive(observed, heldout, rng).mean())
+        return self._mean_log_predictive(observed, heldout, rng)
+
+    def _mean_log_predictive(self, observed: Corpus, heldout: Corpus, random_state: Seed) -> float:
+        return float(self.log_predictive(observed, heldout, random_state).mean())
 
     def perplexity(self, X: "Corpus | ArrayLike") -> float:
         """Return the held-out perplexity of new documents, exp(-score(X)).

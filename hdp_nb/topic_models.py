@@ -15,7 +15,7 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from .blocked import BlockedSampler
+from .blocked import BlockedSampler, cell_counts
 from .chain import Chain, Sampler
 from .checks import as_rng, check_int
 from .coarse import coarsen
@@ -25,6 +25,7 @@ from .corpus import Corpus
 from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
 from .hdp_split_merge import HDPSplitMerge
+from .large_counts import fold_in_cells
 from .lda import LDASampler
 from .model import Callback, PathLike, PriorLike, Seed, with_moves
 from .parallel import ParallelSampler
@@ -225,20 +226,17 @@ class GibbsTopicModel(SampledTopicModel):
         """Proportions of the topics of one sample in documents, the last column of all others."""
         phi, weight = self._topics(counts, corpus)
         pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
+        cells = cell_counts(corpus) if corpus.has_large_counts else None
         rng = np.random.default_rng(0)
         begin, n_sweeps = rng.bit_generator.state, max(-(-_FOLD_KEPT // len(self.samples_)), 2)
         for j in range(corpus.n_docs):
             rng.bit_generator.state = begin  # for every document, which knows no others then
-            fold_in(
-                rng,
-                corpus[j],
-                np.array([0, corpus.doc_lengths[j]]),
-                phi,
-                weights[j if len(weights) > 1 else 0],
-                _FOLD_BURN_IN + n_sweeps,
-                _FOLD_BURN_IN,
-                pi[j : j + 1],
-            )
+            own = weights[j if len(weights) > 1 else 0]
+            run = phi, own, _FOLD_BURN_IN + n_sweeps, _FOLD_BURN_IN, pi[j : j + 1]
+            if cells is not None:
+                fold_in_cells(rng, cells._replace(indptr=cells.indptr[j : j + 2]), *run)
+            else:
+                fold_in(rng, corpus[j], np.array([0, corpus.doc_lengths[j]]), *run)
         return pi[:, : counts.beta.shape[-1]]
 
     def log_predictive(
@@ -259,13 +257,29 @@ class GibbsTopicModel(SampledTopicModel):
         float array, shape (heldout.n_tokens,)
             Natural logarithms, in the order of `heldout.x`.
         """
+        return np.repeat(*self._log_cells(observed, heldout, random_state))
+
+    def _mean_log_predictive(self, observed: Any, heldout: Any, random_state: Seed) -> float:
+        log_p, n = self._log_cells(observed, heldout, random_state)
+        return float(np.average(log_p, weights=n))
+
+    def _log_cells(self, observed: Any, heldout: Any, random_state: Seed) -> tuple[Any, Any]:
+        "Log probabilities of held-out tokens, and how many there are of each."
         (seen, unseen), rng = self._parts(observed, heldout), as_rng(random_state)
-        p = np.zeros(unseen.n_tokens)
+        if counted := seen.has_large_counts and unseen.is_counts:
+            known, asked = cell_counts(seen), cell_counts(unseen)
+            words, ends, n = asked.word, asked.indptr, asked.n
+        else:
+            words, ends, n = unseen.x, unseen.offsets, np.ones(unseen.n_tokens, int)
+        p, n_sweeps = np.zeros(len(words)), _FOLD_BURN_IN + _FOLD_KEPT
         for phi, weight in self.posterior_topics(seen):
-            pi, n_sweeps = np.empty((seen.n_docs, phi.shape[1])), _FOLD_BURN_IN + _FOLD_KEPT
-            fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
-            token_probabilities(unseen.x, unseen.offsets, phi, pi, p)
-        return np.log(p / len(self.samples_))
+            pi = np.empty((seen.n_docs, phi.shape[1]))
+            if counted:
+                fold_in_cells(rng, known, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
+            else:
+                fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
+            token_probabilities(words, ends, phi, pi, p)
+        return np.log(p / len(self.samples_)), n
 
 # %% ../nbs/63_topic_models.ipynb #b36d4986
 SAMPLERS: dict[str, Callable[..., Sampler]] = {
@@ -277,7 +291,7 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
 }
 # What `HDP` with seed words takes of the parameters that the sampler of a tree does not have.
 _OF_SEEDS: dict[str, tuple] = {
-    "sampler": ("crf", "direct"),
+    "sampler": ("auto", "crf", "direct"),
     "alpha_per_document": (False,),
     "split_merge": ("auto", 0),
 }
@@ -290,12 +304,14 @@ class HDP(GibbsTopicModel):
 
     Parameters
     ----------
-    sampler : "crf", "direct", "hybrid", "parallel" or "blocked"
+    sampler : "auto", "crf", "direct", "hybrid", "parallel" or "blocked"
         Chinese restaurant franchise (Teh et al., section 5.1); direct assignment (5.3), faster per
         sweep but worse at merging or splitting topics; direct assignment of tokens with the
         franchise's move of whole tables (5.4); topics drawn and documents swept in parallel (after
         Terenin et al. 2020, but exact), for large corpora and many topics; "blocked" for large
         counts: all tokens of a word in a document at a time, in time that they hardly matter to.
+        "auto" is "blocked" for counts of 100 and more on average (`Corpus.has_large_counts`), where
+        the other parameters allow it, and "crf" for all else.
     gamma, alpha : float > 0
         Concentrations of the corpus's Dirichlet process and of the documents': starting values,
         or fixed values where the prior is None.
@@ -359,9 +375,9 @@ class HDP(GibbsTopicModel):
         words), its weight that of a topic which was seen once (notebook 30_seeds). It is in all
         samples, the name is its label, and the data may override the words, or leave it without a
         token. An eta that is learned stays that of the prior: pseudo-tokens are no data. Sampled by
-        direct assignment, in a `TreeHDP` without levels: `sampler` must be "crf" (the default,
-        which stands for it here) or "direct", `alpha_per_document` False and `split_merge` "auto"
-        or 0; `moves` leave seeded topics to the sweeps, and an `init` by numbers of topics does not
+        direct assignment, in a `TreeHDP` without levels: `sampler` must be "auto", "crf" (which
+        both stand for it here) or "direct", `alpha_per_document` False and `split_merge` "auto" or
+        0; `moves` leave seeded topics to the sweeps, and an `init` by numbers of topics does not
         count them.
     seed_strength : int
         Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
@@ -427,11 +443,13 @@ class HDP(GibbsTopicModel):
         Their number.
     burn_in_ : int
         Sweeps before the first kept sample.
+    sampler_ : str
+        The sampler that was taken.
     """
 
     def __init__(
         self,
-        sampler: str = "crf",
+        sampler: str = "auto",
         gamma: float = 1.0,
         alpha: float = 1.0,
         eta: float | None = None,
@@ -481,6 +499,14 @@ class HDP(GibbsTopicModel):
         self.seed_words = seed_words
         self.seed_strength = seed_strength
 
+    def _chosen(self, corpus: Corpus) -> str:
+        "The name of the sampler: what 'auto' stands for."
+        if self.sampler != "auto":
+            return self.sampler
+        sequential = isinstance(self.init, str) and self.init == "sequential"
+        blocked = not sequential and self.split_merge in ("auto", 0) and self.seed_words is None
+        return "blocked" if blocked and corpus.has_large_counts else "crf"
+
     def _proposals(self, corpus: Corpus) -> tuple[int, int]:
         "Split-merge proposals before a sweep, and sweeps from one with them to the next."
         if not isinstance(self.split_merge, str):
@@ -490,24 +516,26 @@ class HDP(GibbsTopicModel):
                 'split_merge must be "auto" or a whole number of at least 0,'
                 f" got {self.split_merge!r}"
             )
-        if self.moves == 0 or self.sampler in ("crf", "hybrid", "blocked"):
+        if self.moves == 0 or self.sampler_ in ("crf", "hybrid", "blocked"):
             return 0, 1
         return 1, max(corpus.n_tokens // _TOKENS_A_PROPOSAL, 1)
 
     def _sampler(self, corpus: Corpus) -> Sampler:
         "The sampler that the parameters ask for."
-        if not isinstance(self.sampler, str) or self.sampler not in SAMPLERS:
+        takes = ("auto", *SAMPLERS)
+        if not isinstance(self.sampler, str) or self.sampler not in takes:
             raise ValueError(
-                f"sampler must be one of {', '.join(map(repr, SAMPLERS))}, got {self.sampler!r}"
+                f"sampler must be one of {', '.join(map(repr, takes))}, got {self.sampler!r}"
             )
+        self.sampler_ = self._chosen(corpus)
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = MANY if self._opposite() else init
         while isinstance(init, (MoveState, SplitMergeState)):
             init = init.base
         if (seeds := self._count_seeds(corpus)) is not None:
             return self._with_topic_moves(self._seeded_sampler(corpus, init, seeds))
-        base = SAMPLERS[self.sampler]
-        if self.sampler == "parallel":
+        base = SAMPLERS[self.sampler_]
+        if self.sampler_ == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
             base = partial(base, n_threads=max(n_jobs // n_chains, 1))
@@ -524,7 +552,7 @@ class HDP(GibbsTopicModel):
             self.alpha_per_document,
         )
         n, every = self._proposals(corpus)
-        if n and self.sampler == "blocked":
+        if n and self.sampler_ == "blocked":
             raise ValueError(
                 "split_merge must be 0 or 'auto' for sampler='blocked', which knows no single"
                 f" tokens, got {self.split_merge!r}"

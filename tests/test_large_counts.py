@@ -1,0 +1,114 @@
+"Documents of large counts: which sampler they get, and predictions that go by cells."
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from hdp_nb.corpus import LARGE_COUNT, Corpus
+from hdp_nb.estimators import load_model
+from hdp_nb.synthetic import make_signatures
+from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.tree_models import TreeHDP
+
+pytestmark = pytest.mark.filterwarnings("ignore::hdp_nb.convergence.ConvergenceWarning")
+RUN = dict(n_iter=30, n_chains=1, init=4, moves=0, random_state=0)
+
+
+def counts_and_truth(n=24, tokens=96 * 2 * LARGE_COUNT):
+    "Counts of four topics, large ones, and their topics and proportions."
+    _, truth = make_signatures(n_docs=1, n_topics=4, random_state=3)
+    rng = np.random.default_rng(4)
+    pi = rng.dirichlet(np.full(4, 0.3), n)
+    X = rng.multinomial(tokens, pi @ truth.phi)
+    X[1] = 0
+    return X, truth.phi, pi
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, phi, pi = counts_and_truth()
+    start = rows_of_topics(X, phi, pi)
+    model = HDP("direct", **{**RUN, "n_iter": 4, "init": start}).fit(X)
+    return model, X
+
+
+def rows_of_topics(X, phi, pi):
+    "Topics of all tokens, drawn given the truth."
+    rng, z = np.random.default_rng(5), []
+    for n_j, pi_j in zip(X, pi):
+        for v in np.flatnonzero(n_j):
+            p = pi_j * phi[:, v]
+            z += [rng.choice(4, n_j[v], p=p / p.sum())]
+    return np.concatenate(z)
+
+
+def test_which_corpora_have_large_counts():
+    X, _, _ = counts_and_truth()
+    counted = Corpus.from_matrix(X)
+    assert counted.has_large_counts and counted[:5].has_large_counts
+    assert not Corpus(counted.x, counted.offsets, n_words=96).has_large_counts  # tokens
+    assert not Corpus.from_matrix(X // (4 * LARGE_COUNT)).has_large_counts
+    assert not Corpus.from_matrix(np.zeros((2, 3), int)).has_large_counts
+
+
+def test_counts_are_split_without_writing_tokens_out():
+    X, _, _ = counts_and_truth()
+    corpus = Corpus.from_matrix(csr_array(X))
+    seen, held = corpus.split_tokens(0.2, 0)
+    assert corpus._x is None and seen._x is None and held._x is None
+    assert np.array_equal(seen.to_matrix().toarray() + held.to_matrix().toarray(), X)
+    assert np.array_equal(held.doc_lengths, np.rint(0.2 * X.sum(axis=1)))
+    one = Corpus.from_matrix([[2**30 + 7, 0, 5]])  # beyond NumPy's hypergeometric numbers
+    seen, held = one.split_tokens(0.25, 0)
+    assert seen.n_tokens + held.n_tokens == one.n_tokens
+    assert abs(held.n_tokens / one.n_tokens - 0.25) < 1e-4
+
+
+def test_proportions_by_cells_are_those_by_tokens(fitted):
+    model, X = fitted
+    tokens = Corpus.from_matrix(X)
+    tokens = Corpus(tokens.x, tokens.offsets, n_words=96)
+    by_cells, by_tokens = model.transform(X), model.transform(tokens)
+    assert abs(by_cells - by_tokens).max() < 0.02 < abs(by_cells - by_tokens[::-1]).max()
+    assert np.allclose(by_cells.sum(axis=1), 1)
+    assert np.array_equal(model.transform(X[3:5]), by_cells[3:5])  # nobody knows the others
+
+
+@pytest.mark.parametrize("kind", [HDP, LDA, TreeHDP])
+def test_scores_by_cells_are_those_by_tokens(kind, fitted):
+    model, X = fitted
+    sides = {"side": np.where(np.arange(len(X)) % 2, "a", "b")}
+    new = Corpus.from_matrix(X, groups=sides)
+    if kind is LDA:
+        model = LDA(4, n_iter=30, n_chains=1, random_state=0).fit(new)
+    elif kind is TreeHDP:
+        model = TreeHDP(["side"], n_iter=10, n_chains=1, init=4, moves=0, random_state=0).fit(new)
+    parts = new.split_tokens(0.2, 0)
+    by_cells = model.log_predictive(*parts, 0)
+    by_tokens = model.log_predictive(
+        *(Corpus(part.x, part.offsets, groups=part.groups, n_words=96) for part in parts), 0
+    )
+    assert by_cells.shape == (parts[1].n_tokens,)
+    assert abs(by_cells - by_tokens).mean() < 0.1 < 0.5 < abs(by_cells - by_tokens[::-1]).mean()
+    assert abs(by_cells.mean() - by_tokens.mean()) < 0.005
+    assert np.isclose(model.score(new), by_cells.mean(), atol=0.02)
+
+
+def test_a_saved_model_knows_its_sampler(tmp_path):
+    X, _, _ = counts_and_truth()
+    model = HDP(**RUN).fit(X)
+    assert model.sampler_ == "blocked" and model.sampler == "auto"
+    model.save(tmp_path / "m.npz")
+    again = load_model(tmp_path / "m.npz")
+    assert again.sampler_ == "blocked" and again.score(X) == model.score(X)
+
+
+def test_where_the_blocked_sampler_is_not_taken():
+    X, phi, pi = counts_and_truth(6)
+    others = dict(split_merge=1), dict(init="sequential"), dict(seed_words={"a": [0]})
+    for other in others:
+        model = HDP(**{**RUN, "n_iter": 2, **other}).fit(X)
+        assert model.sampler_ == "crf", other
+    assert HDP(**RUN).fit(X // LARGE_COUNT).sampler_ == "crf"
+    with pytest.raises(ValueError, match="sampler must be one of 'auto', 'crf'.* got 'gibbs'"):
+        HDP("gibbs").fit(X)
