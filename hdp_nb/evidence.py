@@ -7,19 +7,27 @@ __all__ = ['assign_powered', 'PoweredHDP', 'PoweredLDA', 'Evidence', 'log_eviden
 
 # %% ../nbs/85_evidence.ipynb #5254fcc6
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from .chain import with_attributes
-from .checks import as_rng, check_int
+from .checks import MOST_ETA, as_rng, check_int
 from .convergence import effective_draws
 from .corpus import as_corpus
 from .direct import DirectSampler, draw_tables, end_sweep
+from .dp import make_log_likelihood
 from .franchise import FranchiseSampler
 from .lda import LDASampler
+from .likelihood import Likelihood
+from .mixtures import DPMixture
+from .nested_models import NestedDP
 from .priors import is_free
 from .topic_models import HDP, LDA
 from hdp_nb.topics import (
@@ -30,6 +38,7 @@ from hdp_nb.topics import (
     log_likelihood,
     resample_alpha,
 )
+from .tree_models import TreeHDP
 
 # %% ../nbs/85_evidence.ipynb #fb16900b
 @njit(nogil=True)
@@ -228,8 +237,9 @@ class Evidence(NamedTuple):
     integrated : float
         The same by thermodynamic integration, less exact.
     powers : float array, shape (n_steps + 1,)
+        Of the likelihood; for `TreeHDP` and `NestedDP` the u of (Z5).
     means : float array, shape (n_steps + 1,)
-        Mean of log p(x | z) at every power.
+        Mean of log p(x | z) at every power; for these two with the eta of every u.
     """
 
     log_p: float
@@ -245,15 +255,40 @@ class Evidence(NamedTuple):
         )
 
 
-def _powered(model: Any, X: Any) -> Any:
-    "The sampler with a power that an estimator's parameters ask for."
-    if not isinstance(model, (HDP, LDA)):
-        raise ValueError(f"model must be an HDP or an LDA, got {type(model).__name__}")
-    if model.eta is None or model.eta_prior is not None:
+class _Path(NamedTuple):
+    "Distributions from one whose normaliser is known to the posterior."
+
+    powers: np.ndarray
+    log_start: float  # log normaliser of the first
+    begin: Callable  # rng -> state
+    step: Callable  # (rng, state, r) -> state; leaves distribution r as it is
+    log_p: Callable  # (state, r) -> log p(x | z), and what r - 1 and r + 1 add to its density
+
+
+def _check_fixed(model: Any, what: str) -> None:
+    "Refuse a model whose eta is learned."
+    if model.eta is None or getattr(model, "eta_prior", None) is not None:
         raise ValueError(
-            "eta must be a number and eta_prior None where the likelihood has a power, got"
-            f" eta={model.eta!r} and eta_prior={model.eta_prior!r}"
+            f"eta must be a number and eta_prior None where {what}, got eta={model.eta!r} and"
+            f" eta_prior={getattr(model, 'eta_prior', None)!r}"
         )
+
+
+def _by_powers(R: int, begin: Callable, sweep: Callable, log_p: Callable) -> _Path:
+    "The path (Z1): `sweep` takes a power, `log_p` is that of the likelihood."
+    t = (np.arange(R + 1) / R) ** 4
+
+    def differences(state, r):
+        L = log_p(state)
+        return L, (t[max(r - 1, 0)] - t[r]) * L, (t[min(r + 1, R)] - t[r]) * L
+
+    step = lambda rng, state, r: sweep(rng, state, float(t[r]))
+    return _Path(t, 0.0, begin, step, differences)
+
+
+def _topic_path(model: Any, X: Any, R: int) -> _Path:
+    "The path of an HDP or LDA."
+    _check_fixed(model, "the likelihood has a power")
     options: dict[str, Any] = dict(
         eta=model.eta,
         alpha=model.alpha,
@@ -264,8 +299,101 @@ def _powered(model: Any, X: Any) -> Any:
     )
     corpus = as_corpus(X)
     if isinstance(model, HDP):
-        return PoweredHDP(corpus, init=1, **options)
-    return PoweredLDA(corpus, model.n_topics, weights=model.weights, **options)
+        sampler: Any = PoweredHDP(corpus, init=1, **options)
+    else:
+        sampler = PoweredLDA(corpus, model.n_topics, weights=model.weights, **options)
+    sweep = lambda rng, state, t: with_attributes(sampler, power=t)._sweep(rng, state)
+    log_p = lambda state: log_likelihood(state.n_vk, state.n_k, state.eta[()])
+    return _by_powers(R, sampler.init, sweep, log_p)
+
+
+class _PoweredPrior(NamedTuple):
+    power: float
+    base: Any
+
+
+@lru_cache
+def _powered_likelihood(fam: Likelihood) -> Likelihood:
+    "A likelihood whose predictive probabilities have the power of a _PoweredPrior."
+    predictive, marginal = fam.log_predictive, fam.log_marginal
+
+    @njit
+    def log_predictive(prior, stats, k, data, i):
+        return prior.power * predictive(prior.base, stats, k, data, i)
+
+    @njit
+    def log_marginal(prior, stats, k):  # without the power: what (Z3) averages
+        return marginal(prior.base, stats, k)
+
+    return replace(
+        fam,
+        name=f"{fam.name}, with a power",
+        prior_type=_PoweredPrior,
+        init_stats=lambda prior, capacity: fam.init_stats(prior.base, capacity),
+        check_data=lambda data, prior: fam.check_data(data, prior.base),
+        log_predictive=log_predictive,
+        log_marginal=log_marginal,
+        **dict.fromkeys(("log_block", "new_params", "draw", "log_density", "name_params")),
+    )
+
+
+def _mixture_path(model: Any, X: Any, R: int) -> _Path:
+    "The path of a DP mixture."
+    model = clone(model)
+    model.data_ = model._rows(X, reset=True)
+    plain = model._sampler()
+    powered = with_attributes(
+        plain, fam=_powered_likelihood(plain.fam), prior=_PoweredPrior(0.0, plain.prior)
+    )
+    at = lambda t: with_attributes(powered, prior=_PoweredPrior(t, plain.prior))
+    sweep = lambda rng, state, t: at(t).sweep(rng, state)[0]
+    log_p = lambda state: float(make_log_likelihood(powered.fam)(state, powered.prior))
+    return _by_powers(R, powered.start(1).init, sweep, log_p)
+
+
+def _eta_path(model: Any, X: Any, R: int) -> _Path:
+    "The path (Z5) of a tree or of a nested DP."
+    _check_fixed(model, "it is led down from infinity")
+    corpus = as_corpus(X)
+    sampler = model._sampler(corpus)
+    V, N, tree = corpus.n_words, corpus.n_tokens, isinstance(model, TreeHDP)
+    u = N / (N + V * sampler.eta if tree else N + V * sampler.prior.eta)
+    u = u * (np.arange(R + 1) / R) ** 2
+    etas = np.append(min(1e4 * N**2, MOST_ETA) / V, N / V * (1 / u[1:] - 1))
+    samplers = [
+        sampler if tree else with_attributes(sampler, prior=sampler.prior._replace(eta=eta))
+        for eta in etas
+    ]
+
+    def step(rng, state, r):
+        if tree:
+            return samplers[r]._sweep(rng, state._replace(eta=np.array(etas[r])))
+        return samplers[r].sweep(rng, state)[0]
+
+    def log_p(state, r):
+        _, z = np.unique(state.z, return_inverse=True)
+        n_vk = np.zeros((V, int(z.max()) + 1), np.int32)
+        np.add.at(n_vk, (corpus.x, z), 1)
+        n_k = n_vk.sum(axis=0)
+        L, before, after = (
+            log_likelihood(n_vk, n_k, etas[at]) for at in (r, max(r - 1, 0), min(r + 1, R))
+        )
+        return L, before - L, after - L
+
+    return _Path(u, -N * math.log(V), samplers[0].init, step, log_p)
+
+
+def _path_of(model: Any, X: Any, R: int) -> _Path:
+    "The path of a model."
+    if isinstance(model, HDP | LDA):
+        return _topic_path(model, X, R)
+    if isinstance(model, DPMixture):
+        return _mixture_path(model, X, R)
+    if isinstance(model, TreeHDP | NestedDP):
+        return _eta_path(model, X, R)
+    raise ValueError(
+        f"model must be an HDP, LDA, TreeHDP, NestedDP or DPMixture, got {type(model).__name__}"
+    )
 
 
 def log_evidence(
@@ -281,14 +409,15 @@ def log_evidence(
 
     Parameters
     ----------
-    model : HDP or LDA
-        Need not be fitted: its concentrations and their priors, eta and the number of topics are
-        what is asked about. eta is a number, held fixed; the weights of LDA are uniform.
-    X : Corpus, or counts of shape (n_docs, n_words)
+    model : HDP, LDA, TreeHDP, NestedDP or DPMixture
+        Need not be fitted: its concentrations and their priors, eta and the number of topics (of
+        clusters) are what is asked about. eta is a number, held fixed; the weights of LDA are
+        uniform.
+    X : Corpus, or counts of shape (n_docs, n_words); for DPMixture rows as it takes them
     n_steps : int
-        Powers of the likelihood.
+        Powers of the likelihood, or values of eta.
     n_sweeps, burn_in : int
-        Sweeps at each power, and how many of them are left out.
+        Sweeps at each of them, and how many are left out.
     random_state : None, int or Generator
 
     Returns
@@ -302,31 +431,29 @@ def log_evidence(
 
     Notes
     -----
-    Equations (Z3) and (Z4) of the notebook. The order of words in documents counts: it is the
+    Equations (Z3) to (Z5) of the notebook. The order of words in documents counts: it is the
     probability of sequences, not of counts, so that models of the same X can be compared.
     """
-    sampler, R = _powered(model, X), check_int("n_steps", n_steps, 2)
-    S = check_int("n_sweeps", n_sweeps, 8)
+    R = check_int("n_steps", n_steps, 2)
+    path, S = _path_of(model, X, R), check_int("n_sweeps", n_sweeps, 8)
     check_int("burn_in", burn_in, 0, S - 4)
-    rng, powers = as_rng(random_state), (np.arange(R + 1) / R) ** 4
-    state = sampler.init(rng)
-    means, total, variance, second = np.empty(R + 1), 0.0, 0.0, np.empty(R + 1)
-    for r, power in enumerate(powers):
-        at = with_attributes(sampler, power=float(power))
-        draws = np.empty(S)
+    rng = as_rng(random_state)
+    state, draws = path.begin(rng), np.empty((R + 1, S, 3))
+    total, variance = path.log_start, 0.0
+    for r in range(R + 1):
         for s in range(S):
-            state = at._sweep(rng, state)
-            draws[s] = log_likelihood(state.n_vk, state.n_k, state.eta[()])
-        draws = draws[burn_in:]
-        means[r], second[r] = draws.mean(), draws.var()
+            state = path.step(rng, state, r)
+            draws[r, s] = path.log_p(state, r)
+        log_w = draws[r, burn_in:, 2]
         if r < R:
-            log_w = (powers[r + 1] - power) * draws
             total += float(logsumexp(log_w)) - math.log(len(log_w))
             w = np.exp(log_w - log_w.max())
             independent = effective_draws(w[None], "mean")
             if np.isfinite(independent):
                 variance += float(w.var() / w.mean() ** 2 / max(independent, 1.0))
     # The trapezoidal rule with its correction by the slopes, which are the variances.
-    step = np.diff(powers)
-    area = step * (means[1:] + means[:-1]) / 2 - step**2 * (second[1:] - second[:-1]) / 12
-    return Evidence(total, math.sqrt(variance), float(area.sum()), powers, means)
+    means, back, ahead = draws[:, burn_in:].transpose(2, 0, 1)
+    area = (ahead[:-1].mean(axis=1) - back[1:].mean(axis=1)) / 2
+    area -= (back[1:].var(axis=1) - ahead[:-1].var(axis=1)) / 12
+    whole = path.log_start + float(area.sum())
+    return Evidence(total, math.sqrt(variance), whole, path.powers, means.mean(axis=1))

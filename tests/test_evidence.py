@@ -6,12 +6,16 @@ import math
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.base import clone
 
 from hdp_nb.corpus import Corpus
+from hdp_nb.dp import log_eppf, make_log_likelihood
 from hdp_nb.evidence import PoweredHDP, PoweredLDA, log_evidence
-from hdp_nb.exact import exact_posterior, log_hdp, log_words, posterior_error
+from hdp_nb.exact import exact_posterior, log_hdp, log_words, partitions, posterior_error
 from hdp_nb.mixtures import DPMixture
+from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.topic_models import HDP, LDA
+from hdp_nb.tree_models import TreeHDP
 
 DOCS = [[0, 0, 1], [2, 0]]
 CORPUS = Corpus.from_docs(DOCS, n_words=3)
@@ -56,6 +60,34 @@ def test_the_evidence_is_that_of_the_sum():
     assert "log evidence" in repr(found)
 
 
+def test_a_tree_without_levels_has_the_evidence_of_an_hdp():
+    priors = {"concentration_priors": None, "eta": 0.3}
+    run = {"n_steps": 10, "n_sweeps": 1500, "burn_in": 50}
+    tree = TreeHDP([], concentrations=[1.0, 1.5], **priors)
+    found = log_evidence(tree, CORPUS, **run)
+    assert abs(found.log_p - exact(1).log_evidence) < 0.06 and 0 < found.error < 0.05
+    assert abs(found.integrated - exact(1).log_evidence) < 0.1
+    other = log_evidence(TreeHDP([], concentrations=[1.0, 15.0], **priors), CORPUS, **run)
+    assert abs(other.log_p - exact(1).log_evidence) > 0.1  # the control
+
+
+def test_the_evidence_of_a_mixture_is_that_of_the_sum():
+    X = np.array([[0.1], [0.3], [2.0], [2.4], [-1.0]])
+    model = DPMixture("normal", alpha=1.3, alpha_prior=None)
+    found = log_evidence(model, X, n_steps=10, n_sweeps=1500, burn_in=50)
+    sampler = clone(model)
+    sampler.data_ = X
+    sampler = sampler._sampler()
+    log_p = make_log_likelihood(sampler.fam)
+    total = []
+    for z in partitions(5):
+        state = sampler.state(np.array(z))
+        total.append(log_p(state, sampler.prior) + log_eppf(state.n_k, 1.3))
+    assert abs(found.log_p - logsumexp(total)) < 0.06
+    assert abs(found.log_p - total[0]) > 0.1  # one component alone: the control
+    assert not hasattr(model, "data_")
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="power must be 0 to 1, got 2"):
         PoweredHDP(CORPUS, power=2)
@@ -64,7 +96,9 @@ def test_bad_arguments_are_named():
             log_evidence(learned, CORPUS)
     with pytest.raises(ValueError, match='weights must be "uniform"'):
         PoweredLDA(CORPUS, 2, weights="learned")
-    with pytest.raises(ValueError, match="model must be an HDP or an LDA, got DPMixture"):
-        log_evidence(DPMixture(), CORPUS)
+    with pytest.raises(ValueError, match="model must be an HDP.* or DPMixture, got HDPHMM"):
+        log_evidence(HDPHMM(), CORPUS)
+    with pytest.raises(ValueError, match="eta must be a number and eta_prior None"):
+        log_evidence(TreeHDP([]), CORPUS)
     with pytest.raises(ValueError, match="n_steps"):
         log_evidence(HDP(eta=0.5), CORPUS, n_steps=1)
