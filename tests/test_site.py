@@ -101,10 +101,10 @@ LITTER = re.compile(r".*(?:\$|\\[a-z(\[]|@(?:eq|fig|sec|tbl)-|\?\?|\]\(|#\||```|
 LOOK = """() => {
     const all = (what) => [...document.querySelectorAll(what)];
     const prose = document.body.cloneNode(true);
-    prose.querySelectorAll("pre, code, script, .tex, .sig, dl.py").forEach(node => node.remove());
+    prose.querySelectorAll("pre, code, script, .math, .sig, dl.py").forEach(node => node.remove());
     return {
         text: prose.textContent,
-        unset: all(".tex").filter(at => !at.querySelector(".katex")).length,
+        unset: all(".math").filter(at => !at.querySelector(".katex")).length,
         links: [...new Set(all("a[href]").map(a => a.getAttribute("href")))],
         twice: all("[id]").map(at => at.id).filter((id, i, ids) => ids.indexOf(id) !== i),
         pictures: all("article img").filter(img => !img.naturalWidth || !img.alt
@@ -121,7 +121,7 @@ TOO_WIDE = """() => {
 }"""
 # Formulas are set by KaTeX, and the colours of code are the same everywhere: one page will do.
 LIGHTEN = """plain => {
-    for (const at of document.querySelectorAll(plain ? ".tex, pre" : ".tex"))
+    for (const at of document.querySelectorAll(plain ? ".math, pre" : ".math"))
         at.textContent = at.matches("pre") ? at.textContent : "x";
 }"""
 ACCUSE = """async ([where, options]) =>
@@ -278,18 +278,18 @@ def test_equations_of_other_notebooks_are_linked(tab, base):
     assert any(re.fullmatch(r"41_hmm.html#eq-H\d", link) for link in links)
 
 
-SAID = """tex => [...document.querySelectorAll("span.tex")]
+SAID = """tex => [...document.querySelectorAll("span.math")]
     .filter(at => at.querySelector("annotation").textContent === tex).map(at => at.title)"""
 
 
 def test_formulas_say_what_their_symbols_mean(tab, base):
     """As the notebook's own table has it; elsewhere as the glossary has it."""
     tab.goto(base + "15_franchise.html")
-    tab.wait_for_selector("span.tex[title]", state="attached")
+    tab.wait_for_selector("span.math[title]", state="attached")
     said = lambda tex: tab.evaluate(SAID, tex)
     assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
     tab.goto(base + "73_widgets.html")
-    tab.wait_for_selector("span.tex[title]", state="attached")
+    tab.wait_for_selector("span.math[title]", state="attached")
     assert set(said("\\gamma")) == {
         "γ: concentration of the top DP: the larger, the more components in the whole corpus"
     }

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from docutils import nodes
 from sphinx.ext.autosummary import import_by_name
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
@@ -43,11 +42,12 @@ numpydoc_show_class_members = False
 
 html_theme, html_title = "pydata_sphinx_theme", "hdp_nb"
 html_static_path = ["static", "katex"]
-html_css_files, html_js_files = (
-    ["katex.min.css", "site.css"],
-    ["katex.min.js", ("site.js", {"defer": ""})],
-)
-html_math_renderer, html_search_scorer = "katex", str(HERE / "scorer.js")
+html_css_files = ["katex.min.css", "site.css", "moving.css"]
+html_js_files = [("site.js", {"defer": ""}), ("moving.js", {"defer": ""})]
+# Formulas stand on the pages as they stand in the notebooks; KaTeX sets them there (site.js).
+mathjax_path, mathjax_inline, mathjax_display = "katex.min.js", ["", ""], ["", ""]
+mathjax_options, myst_update_mathjax = {"defer": ""}, False
+html_search_scorer = str(HERE / "scorer.js")
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
 html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
 html_theme_options = {
@@ -99,30 +99,6 @@ html_context = {
 }
 autosummary_context = {"home": {name: HOME[module] for name, module in MODULE.items()}, "own": OWN}
 
-# The order of the pages stands in _quarto.yml, for both builders.
-CONTENTS = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["website"]["sidebar"][
-    "contents"
-]
-BELOW = {e["section"].partition(".")[0]: e["contents"] for e in CONTENTS if "section" in e}
-BELOW["index"] = CONTENTS[1:]
-
-
-def toctrees(docname):
-    """The pages under a page: those without a caption, and then caption by caption."""
-    trees = {"": []}
-    for entry in BELOW.get(docname, []):
-        page = entry if isinstance(entry, str) else entry["section"]
-        if page.endswith((".md", ".ipynb")):
-            trees[""].append(page)
-        else:
-            trees[f":caption: {page}"] = entry["contents"]
-    return "".join(
-        f"\n\n```{{toctree}}\n:hidden:\n{caption}\n\n/" + "\n/".join(pages) + "\n```"
-        for caption, pages in trees.items()
-        if pages
-    )
-
-
 # Figures that move stand in moving.md, and under the headings that they name.
 MOVING = re.findall(
     r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)',
@@ -142,7 +118,8 @@ for cell in sum(CELLS.values(), []):
         elif "image/svg+xml" in data:
             picture.with_suffix(".svg").write_text(data["image/svg+xml"], encoding="utf-8")
 
-METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+CONTENTS = "```{toctree}\n:hidden:\n\ntasks/index\napi\nbook\ngallery\nmoving\nglossary\n```"
+METADATA = {"language_info": {"name": "python", "pygments_lexer": "python3"}}
 CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
 
 
@@ -151,7 +128,6 @@ def on_source(app, docname, source):
     if docname == "gallery":
         source[0] = re.sub(PICTURE, r"[![\1](made/\3.*)](\2)", source[0])
     if docname not in CELLS:
-        source[0] += toctrees(docname)
         return
     cells, figures = [], 0
     chapter = f"# {docname[:2]} " if docname[0].isdigit() else "# "
@@ -180,7 +156,8 @@ def on_source(app, docname, source):
                 shown["figure"] = {"caption": f"**Figure {figures}.** {seen}"}
         cell.metadata = {"mystnb": shown, "tags": tags}
         cells.append(cell)
-    cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
+    if docname == "index":
+        cells.append(nbformat.v4.new_markdown_cell(CONTENTS))
     source[0] = nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=METADATA))
 
 
@@ -224,17 +201,6 @@ def cite(text, own):
     return re.sub(CITED, link, text, flags=re.M | re.S)
 
 
-def formula(tag):
-    """Formulas stand on the pages as they stand in the notebooks; KaTeX sets them there."""
-
-    def visit(self, node):
-        opening = self.starttag(node, tag, "", CLASS="tex notranslate")
-        self.body.append(f"{opening}{self.encode(node.astext())}</{tag}>")
-        raise nodes.SkipNode
-
-    return visit, None
-
-
 def plain_docstring(app, what, name, thing, options, lines):
     """Docstrings are for terminals: only backticks are markup there, no underscores or stars."""
     escaped = lambda at: at[0] if at[0][0] == "`" else f"\\{at[0]}"
@@ -247,16 +213,8 @@ def skip(app, what, name, thing, skipped, options):
     return None if of and of.startswith("hdp_nb") else True
 
 
-def on_page(app, docname, template, context, doctree):
-    if docname == "moving" or docname in [at for _, at, _ in MOVING]:
-        app.add_js_file("kernels.js", defer="")
-        app.add_js_file("moving.js", defer="")
-
-
 def setup(app):
-    app.add_html_math_renderer("katex", formula("span"), formula("div"))
     app.connect("source-read", on_source)
     app.connect("autodoc-process-docstring", plain_docstring, priority=100)
     app.connect("autodoc-skip-member", skip)
-    app.connect("html-page-context", on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
