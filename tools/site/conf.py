@@ -64,40 +64,35 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-# Which notebook a module is made from, which notebooks a notebook imports from, and what of a
-# module has a page of its own.
+# Which notebook makes which module, which notebooks one imports from, and the modules of what has
+# a page of its own.
 CELLS = {path.stem: read(path).cells for path in notebooks()}
-TITLES = {stem: cells[0].source.partition("\n")[0][2:] for stem, cells in CELLS.items()}
-CODE = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "hdp_nb").glob("[!_]*.py")}
-HOME = {module: re.search(r"nbs/(\w+)\.ipynb", code)[1] for module, code in CODE.items()}
-PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
-MODULE = {}
-for name in PAGES:
-    thing = import_by_name(f"hdp_nb.{name}")[1]
-    MODULE[f"hdp_nb.{name}"] = getattr(thing, "__module__", f"hdp_nb.{name}")[7:]
-OWN = {  # the module's own page is not meant
-    module: [name for name, of in MODULE.items() if of == module and name[7:] != module]
-    for module in HOME
-}
+TEXT = {stem: "\n".join(cell.source for cell in cells) for stem, cells in CELLS.items()}
+MODULES = {s: exp[1] for s, text in TEXT.items() if (exp := re.search("default_exp (.*)", text))}
 LEFT_OUT = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
 
 
 def prerequisites(stem):
-    module = next((module for module, home in HOME.items() if home == stem), None)
-    text = CODE.get(module) or "\n".join(cell.source for cell in CELLS[stem])
-    names = set(re.findall(r"from (?:hdp_nb)?\.(\w+) import", text)) - LEFT_OUT
-    return [other for other in CELLS if other in {HOME.get(name) for name in names}]
+    exported = [cell.source for cell in CELLS[stem] if "export" in directives(cell)[0]]
+    code = "\n".join(exported) or TEXT[stem]
+    names = set(re.findall(r"from hdp_nb\.(\w+) import", code)) - LEFT_OUT
+    return [other for other in CELLS if MODULES.get(other) in names]
 
 
 BUILDS_ON = {stem: prerequisites(stem) for stem in CELLS}
 html_context = {
     "default_mode": "auto",
-    "titles": TITLES,
-    "modules": {stem: module for module, stem in HOME.items()},
+    "titles": {stem: text.partition("\n")[0][2:] for stem, text in TEXT.items()},
+    "modules": MODULES,
     "builds_on": BUILDS_ON,
     "leads_to": {stem: [s for s, on in BUILDS_ON.items() if stem in on] for stem in CELLS},
 }
-autosummary_context = {"home": {name: HOME[module] for name, module in MODULE.items()}, "own": OWN}
+PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
+THINGS = {f"hdp_nb.{name}": import_by_name(f"hdp_nb.{name}")[1] for name in PAGES}
+autosummary_context = {
+    "home": {module: stem for stem, module in MODULES.items()},
+    "module_of": {name: getattr(at, "__module__", name)[7:] for name, at in THINGS.items()},
+}
 
 # Figures that move stand in moving.md, and under the headings that they name.
 MOVING = re.findall(
@@ -131,7 +126,7 @@ def on_source(app, docname, source):
         return
     cells, figures = [], 0
     chapter = f"# {docname[:2]} " if docname[0].isdigit() else "# "
-    own = {tag: False for cell in CELLS[docname] for tag in re.findall(TAG, cell.source)}
+    own = dict.fromkeys(re.findall(TAG, TEXT[docname]), False)
     for cell in CELLS[docname]:
         found, code = directives(cell)
         shown, tags = {}, []
@@ -140,7 +135,7 @@ def on_source(app, docname, source):
             for scene, at, heading in MOVING:
                 if at == docname:
                     cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
-        elif "hide" in found or not code:
+        elif "hide" in found or code in ("", "use_style()"):
             continue
         else:
             cell.source = code
@@ -163,7 +158,8 @@ def on_source(app, docname, source):
 
 def fold(code, exported):
     """What a folded cell is called, None for one that is shown."""
-    if all(re.match(r"from |import |[%) ]|_all_|$", line) for line in code.splitlines()):
+    plumbing = r"from |import |[]) ]|_all_|if (?:TYPE_CHECKING|sys\.)|else:|$"
+    if all(re.match(plumbing, line) for line in code.splitlines()):
         return "Imports"
     names, length = re.findall(r"^(?:def|class) (\w+)", code, re.M), len(code.splitlines())
     if exported and names and (length > 25 or all(name.startswith("_") for name in names)):
@@ -173,10 +169,10 @@ def fold(code, exported):
 
 # Equations.  One whose tag is used in one notebook only is linked from the others, too.
 TAG = r"\\tag\{([^}]*)\}"
-EQUATIONS = {}
-for stem, cells in CELLS.items():
-    for tag in re.findall(TAG, "".join(cell.source for cell in cells)):
-        EQUATIONS.setdefault(tag, set()).add(stem)
+PLACES = {}
+for stem, text in TEXT.items():
+    for tag in re.findall(TAG, text):
+        PLACES.setdefault(tag, set()).add(stem)
 CITED = r"^#.*?$|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\[[^]]*\]\([^)]*\)|\(([\w'’]{1,4})\)"
 
 
@@ -187,15 +183,14 @@ def cite(text, own):
     """
 
     def link(found):
-        tag = (found[1] or "").replace("’", "'")
-        defined = re.search(TAG, found[0])
+        tag, defined = (found[1] or "").replace("’", "'"), re.search(TAG, found[0])
         if defined and not own[defined[1]]:
             own[defined[1]] = True
             return f'\n\n<div id="eq-{defined[1]}">\n\n{found[0]}\n\n</div>\n\n'
         if tag in own:
             return f'<a href="#eq-{tag}">{found[0]}</a>'
-        if re.match(r"[A-Z]\d", tag) and len(EQUATIONS.get(tag, ())) == 1:
-            return f'<a href="{min(EQUATIONS[tag])}.html#eq-{tag}">{found[0]}</a>'
+        if re.match(r"[A-Z]\d", tag) and len(PLACES.get(tag, ())) == 1:
+            return f'<a href="{min(PLACES[tag])}.html#eq-{tag}">{found[0]}</a>'
         return found[0]
 
     return re.sub(CITED, link, text, flags=re.M | re.S)

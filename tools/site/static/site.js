@@ -46,3 +46,11 @@ if (formulas.length)
         .join("; ");
     }
   }).catch(() => {});  // opened from a disk
+
+// Where all panels of a figure at once would be too small to read, it scrolls sideways (and by key).
+for (const img of document.querySelectorAll(".cell_output figure img"))
+  img.decode().then(() => {
+    const figure = img.closest("figure");
+    img.style.minWidth = `${img.naturalWidth / 2}px`;
+    if (figure.scrollWidth > figure.clientWidth) figure.tabIndex = 0;
+  });
