@@ -14,7 +14,6 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from sphinx.ext.autosummary import import_by_name
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
 HERE = Path(__file__).resolve().parent
@@ -88,10 +87,9 @@ html_context = {
     "leads_to": {stem: [s for s, on in BUILDS_ON.items() if stem in on] for stem in CELLS},
 }
 PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
-THINGS = {f"hdp_nb.{name}": import_by_name(f"hdp_nb.{name}")[1] for name in PAGES}
 autosummary_context = {
     "home": {module: stem for stem, module in MODULES.items()},
-    "module_of": {name: getattr(at, "__module__", name)[7:] for name, at in THINGS.items()},
+    "module_of": {f"hdp_nb.{p}": hdp_nb._HOME.get(p, p.partition(".")[0]) for p in PAGES},
 }
 
 # Figures that move stand in moving.md, and under the headings that they name.
@@ -136,6 +134,9 @@ def on_source(app, docname, source):
                 if at == docname:
                     cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
         elif "hide" in found or code in ("", "use_style()"):
+            continue
+        elif fold(code, False) == "Imports" == cells[-1].metadata["mystnb"].get("code_prompt_show"):
+            cells[-1].source += f"\n\n{code}"
             continue
         else:
             cell.source = code
