@@ -101,10 +101,10 @@ LITTER = re.compile(r".*(?:\$|\\[a-z(\[]|@(?:eq|fig|sec|tbl)-|\?\?|\]\(|#\||```|
 LOOK = """() => {
     const all = (what) => [...document.querySelectorAll(what)];
     const prose = document.body.cloneNode(true);
-    prose.querySelectorAll("pre, code, script, .tex, .sig, dl.py").forEach(node => node.remove());
+    prose.querySelectorAll("pre, code, script, .math, .sig, dl.py").forEach(node => node.remove());
     return {
         text: prose.textContent,
-        unset: all(".tex").filter(at => !at.querySelector(".katex")).length,
+        unset: all(".math").filter(at => !at.querySelector(".katex")).length,
         links: [...new Set(all("a[href]").map(a => a.getAttribute("href")))],
         twice: all("[id]").map(at => at.id).filter((id, i, ids) => ids.indexOf(id) !== i),
         pictures: all("article img").filter(img => !img.naturalWidth || !img.alt
@@ -114,14 +114,14 @@ LOOK = """() => {
     }
 }"""
 TOO_WIDE = """() => {
-    const wide = [...document.querySelectorAll("article pre, article .sig")]
+    const wide = [...document.querySelectorAll("article :is(pre, .sig, h1, h2, h3)")]
         .filter(at => at.scrollWidth > at.clientWidth + 1).map(at => at.innerText.slice(0, 80));
     const page = document.documentElement;
     return page.scrollWidth > page.clientWidth ? ["the page", ...wide] : wide;
 }"""
 # Formulas are set by KaTeX, and the colours of code are the same everywhere: one page will do.
 LIGHTEN = """plain => {
-    for (const at of document.querySelectorAll(plain ? ".tex, pre" : ".tex"))
+    for (const at of document.querySelectorAll(plain ? ".math, pre" : ".math"))
         at.textContent = at.matches("pre") ? at.textContent : "x";
 }"""
 ACCUSE = """async ([where, options]) =>
@@ -278,18 +278,43 @@ def test_equations_of_other_notebooks_are_linked(tab, base):
     assert any(re.fullmatch(r"41_hmm.html#eq-H\d", link) for link in links)
 
 
-SAID = """tex => [...document.querySelectorAll("span.tex")]
+SCROLLED = """at => {
+    at.scrollLeft = 1000;
+    const [seen, said, box] = [at.querySelector("img"), at.querySelector("figcaption"), at]
+        .map(part => part.getBoundingClientRect());
+    return {scale: seen.width / at.querySelector("img").naturalWidth, moved: at.scrollLeft,
+            caption: [said.left - box.left, box.right - said.right], focus: at.tabIndex};
+}"""
+
+
+def test_figures_are_large_enough_to_read(tab, base):
+    """On a phone a wide one scrolls inside of its frame, by key too; its caption stays."""
+    tab.set_viewport_size({"width": 390, "height": 900})
+    tab.goto(base + "90_lda_vs_hdp.html")
+    figure = tab.locator(".cell_output figure[tabindex]").first
+    figure.wait_for()
+    seen = figure.evaluate(SCROLLED)
+    assert seen["scale"] > 0.49 and seen["moved"] > 200 and seen["focus"] == 0
+    assert max(map(abs, seen["caption"])) < 12
+    tab.set_viewport_size({"width": 1360, "height": 900})
+    tab.reload()
+    figure = tab.locator(".cell_output figure").first
+    seen = figure.evaluate(SCROLLED)
+    assert seen["scale"] > 0.49 and seen["moved"] == 0 and seen["focus"] == -1
+
+
+SAID = """tex => [...document.querySelectorAll("span.math")]
     .filter(at => at.querySelector("annotation").textContent === tex).map(at => at.title)"""
 
 
 def test_formulas_say_what_their_symbols_mean(tab, base):
     """As the notebook's own table has it; elsewhere as the glossary has it."""
     tab.goto(base + "15_franchise.html")
-    tab.wait_for_selector("span.tex[title]", state="attached")
+    tab.wait_for_selector("span.math[title]", state="attached")
     said = lambda tex: tab.evaluate(SAID, tex)
     assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
     tab.goto(base + "73_widgets.html")
-    tab.wait_for_selector("span.tex[title]", state="attached")
+    tab.wait_for_selector("span.math[title]", state="attached")
     assert set(said("\\gamma")) == {
         "γ: concentration of the top DP: the larger, the more components in the whole corpus"
     }
@@ -322,6 +347,8 @@ def test_both_builders_have_all_pages_in_the_same_order():
     pages = [name for name in found if name.endswith((".ipynb", ".md"))]
     assert sorted(name.rpartition(".")[0] for name in pages) == PAGES
     assert [name for name in pages if name[0].isdigit()] == [p.name for p in notebooks()[1:]]
+    captions = re.findall(r":caption: (.*)", (NBS / "book.md").read_text("utf-8"))
+    assert [name for name in found if name not in pages] == captions
     for path in [*NBS.glob("*.md"), *NBS.glob("tasks/*.md")]:
         for link in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", path.read_text("utf-8")):
             assert (path.parent / link).exists(), f"{path.name}: {link}"

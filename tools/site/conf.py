@@ -14,8 +14,6 @@ from pathlib import Path
 
 import nbformat
 import yaml
-from docutils import nodes
-from sphinx.ext.autosummary import import_by_name
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
 HERE = Path(__file__).resolve().parent
@@ -43,11 +41,12 @@ numpydoc_show_class_members = False
 
 html_theme, html_title = "pydata_sphinx_theme", "hdp_nb"
 html_static_path = ["static", "katex"]
-html_css_files, html_js_files = (
-    ["katex.min.css", "site.css"],
-    ["katex.min.js", ("site.js", {"defer": ""})],
-)
-html_math_renderer, html_search_scorer = "katex", str(HERE / "scorer.js")
+html_css_files = ["katex.min.css", "site.css", "moving.css"]
+html_js_files = [("site.js", {"defer": ""}), ("moving.js", {"defer": ""})]
+# Formulas stand on the pages as they stand in the notebooks; KaTeX sets them there (site.js).
+mathjax_path, mathjax_inline, mathjax_display = "katex.min.js", ["", ""], ["", ""]
+mathjax_options, myst_update_mathjax = {"defer": ""}, False
+html_search_scorer = str(HERE / "scorer.js")
 html_copy_source = html_show_sourcelink = html_show_sphinx = False
 html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
 html_theme_options = {
@@ -64,64 +63,34 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-# Which notebook a module is made from, which notebooks a notebook imports from, and what of a
-# module has a page of its own.
+# Which notebook makes which module, which notebooks one imports from, and the modules of what has
+# a page of its own.
 CELLS = {path.stem: read(path).cells for path in notebooks()}
-TITLES = {stem: cells[0].source.partition("\n")[0][2:] for stem, cells in CELLS.items()}
-CODE = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "hdp_nb").glob("[!_]*.py")}
-HOME = {module: re.search(r"nbs/(\w+)\.ipynb", code)[1] for module, code in CODE.items()}
-PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
-MODULE = {}
-for name in PAGES:
-    thing = import_by_name(f"hdp_nb.{name}")[1]
-    MODULE[f"hdp_nb.{name}"] = getattr(thing, "__module__", f"hdp_nb.{name}")[7:]
-OWN = {  # the module's own page is not meant
-    module: [name for name, of in MODULE.items() if of == module and name[7:] != module]
-    for module in HOME
-}
+TEXT = {stem: "\n".join(cell.source for cell in cells) for stem, cells in CELLS.items()}
+MODULES = {s: exp[1] for s, text in TEXT.items() if (exp := re.search("default_exp (.*)", text))}
 LEFT_OUT = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
 
 
 def prerequisites(stem):
-    module = next((module for module, home in HOME.items() if home == stem), None)
-    text = CODE.get(module) or "\n".join(cell.source for cell in CELLS[stem])
-    names = set(re.findall(r"from (?:hdp_nb)?\.(\w+) import", text)) - LEFT_OUT
-    return [other for other in CELLS if other in {HOME.get(name) for name in names}]
+    exported = [cell.source for cell in CELLS[stem] if "export" in directives(cell)[0]]
+    code = "\n".join(exported) or TEXT[stem]
+    names = set(re.findall(r"from hdp_nb\.(\w+) import", code)) - LEFT_OUT
+    return [other for other in CELLS if MODULES.get(other) in names]
 
 
 BUILDS_ON = {stem: prerequisites(stem) for stem in CELLS}
 html_context = {
     "default_mode": "auto",
-    "titles": TITLES,
-    "modules": {stem: module for module, stem in HOME.items()},
+    "titles": {stem: text.partition("\n")[0][2:] for stem, text in TEXT.items()},
+    "modules": MODULES,
     "builds_on": BUILDS_ON,
     "leads_to": {stem: [s for s, on in BUILDS_ON.items() if stem in on] for stem in CELLS},
 }
-autosummary_context = {"home": {name: HOME[module] for name, module in MODULE.items()}, "own": OWN}
-
-# The order of the pages stands in _quarto.yml, for both builders.
-CONTENTS = yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["website"]["sidebar"][
-    "contents"
-]
-BELOW = {e["section"].partition(".")[0]: e["contents"] for e in CONTENTS if "section" in e}
-BELOW["index"] = CONTENTS[1:]
-
-
-def toctrees(docname):
-    """The pages under a page: those without a caption, and then caption by caption."""
-    trees = {"": []}
-    for entry in BELOW.get(docname, []):
-        page = entry if isinstance(entry, str) else entry["section"]
-        if page.endswith((".md", ".ipynb")):
-            trees[""].append(page)
-        else:
-            trees[f":caption: {page}"] = entry["contents"]
-    return "".join(
-        f"\n\n```{{toctree}}\n:hidden:\n{caption}\n\n/" + "\n/".join(pages) + "\n```"
-        for caption, pages in trees.items()
-        if pages
-    )
-
+PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
+autosummary_context = {
+    "home": {module: stem for stem, module in MODULES.items()},
+    "module_of": {f"hdp_nb.{p}": hdp_nb._HOME.get(p, p.partition(".")[0]) for p in PAGES},
+}
 
 # Figures that move stand in moving.md, and under the headings that they name.
 MOVING = re.findall(
@@ -142,7 +111,8 @@ for cell in sum(CELLS.values(), []):
         elif "image/svg+xml" in data:
             picture.with_suffix(".svg").write_text(data["image/svg+xml"], encoding="utf-8")
 
-METADATA = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}}
+CONTENTS = "```{toctree}\n:hidden:\n\ntasks/index\napi\nbook\ngallery\nmoving\nglossary\n```"
+METADATA = {"language_info": {"name": "python", "pygments_lexer": "python3"}}
 CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
 
 
@@ -151,11 +121,10 @@ def on_source(app, docname, source):
     if docname == "gallery":
         source[0] = re.sub(PICTURE, r"[![\1](made/\3.*)](\2)", source[0])
     if docname not in CELLS:
-        source[0] += toctrees(docname)
         return
     cells, figures = [], 0
     chapter = f"# {docname[:2]} " if docname[0].isdigit() else "# "
-    own = {tag: False for cell in CELLS[docname] for tag in re.findall(TAG, cell.source)}
+    own = dict.fromkeys(re.findall(TAG, TEXT[docname]), False)
     for cell in CELLS[docname]:
         found, code = directives(cell)
         shown, tags = {}, []
@@ -164,7 +133,10 @@ def on_source(app, docname, source):
             for scene, at, heading in MOVING:
                 if at == docname:
                     cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
-        elif "hide" in found or not code:
+        elif "hide" in found or code in ("", "use_style()"):
+            continue
+        elif fold(code, False) == "Imports" == cells[-1].metadata["mystnb"].get("code_prompt_show"):
+            cells[-1].source += f"\n\n{code}"
             continue
         else:
             cell.source = code
@@ -180,13 +152,15 @@ def on_source(app, docname, source):
                 shown["figure"] = {"caption": f"**Figure {figures}.** {seen}"}
         cell.metadata = {"mystnb": shown, "tags": tags}
         cells.append(cell)
-    cells.append(nbformat.v4.new_markdown_cell(toctrees(docname)))
+    if docname == "index":
+        cells.append(nbformat.v4.new_markdown_cell(CONTENTS))
     source[0] = nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=METADATA))
 
 
 def fold(code, exported):
     """What a folded cell is called, None for one that is shown."""
-    if all(re.match(r"from |import |[%) ]|_all_|$", line) for line in code.splitlines()):
+    plumbing = r"from |import |[]) ]|_all_|if (?:TYPE_CHECKING|sys\.)|else:|$"
+    if all(re.match(plumbing, line) for line in code.splitlines()):
         return "Imports"
     names, length = re.findall(r"^(?:def|class) (\w+)", code, re.M), len(code.splitlines())
     if exported and names and (length > 25 or all(name.startswith("_") for name in names)):
@@ -196,10 +170,10 @@ def fold(code, exported):
 
 # Equations.  One whose tag is used in one notebook only is linked from the others, too.
 TAG = r"\\tag\{([^}]*)\}"
-EQUATIONS = {}
-for stem, cells in CELLS.items():
-    for tag in re.findall(TAG, "".join(cell.source for cell in cells)):
-        EQUATIONS.setdefault(tag, set()).add(stem)
+PLACES = {}
+for stem, text in TEXT.items():
+    for tag in re.findall(TAG, text):
+        PLACES.setdefault(tag, set()).add(stem)
 CITED = r"^#.*?$|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\[[^]]*\]\([^)]*\)|\(([\w'’]{1,4})\)"
 
 
@@ -210,29 +184,17 @@ def cite(text, own):
     """
 
     def link(found):
-        tag = (found[1] or "").replace("’", "'")
-        defined = re.search(TAG, found[0])
+        tag, defined = (found[1] or "").replace("’", "'"), re.search(TAG, found[0])
         if defined and not own[defined[1]]:
             own[defined[1]] = True
             return f'\n\n<div id="eq-{defined[1]}">\n\n{found[0]}\n\n</div>\n\n'
         if tag in own:
             return f'<a href="#eq-{tag}">{found[0]}</a>'
-        if re.match(r"[A-Z]\d", tag) and len(EQUATIONS.get(tag, ())) == 1:
-            return f'<a href="{min(EQUATIONS[tag])}.html#eq-{tag}">{found[0]}</a>'
+        if re.match(r"[A-Z]\d", tag) and len(PLACES.get(tag, ())) == 1:
+            return f'<a href="{min(PLACES[tag])}.html#eq-{tag}">{found[0]}</a>'
         return found[0]
 
     return re.sub(CITED, link, text, flags=re.M | re.S)
-
-
-def formula(tag):
-    """Formulas stand on the pages as they stand in the notebooks; KaTeX sets them there."""
-
-    def visit(self, node):
-        opening = self.starttag(node, tag, "", CLASS="tex notranslate")
-        self.body.append(f"{opening}{self.encode(node.astext())}</{tag}>")
-        raise nodes.SkipNode
-
-    return visit, None
 
 
 def plain_docstring(app, what, name, thing, options, lines):
@@ -247,16 +209,8 @@ def skip(app, what, name, thing, skipped, options):
     return None if of and of.startswith("hdp_nb") else True
 
 
-def on_page(app, docname, template, context, doctree):
-    if docname == "moving" or docname in [at for _, at, _ in MOVING]:
-        app.add_js_file("kernels.js", defer="")
-        app.add_js_file("moving.js", defer="")
-
-
 def setup(app):
-    app.add_html_math_renderer("katex", formula("span"), formula("div"))
     app.connect("source-read", on_source)
     app.connect("autodoc-process-docstring", plain_docstring, priority=100)
     app.connect("autodoc-skip-member", skip)
-    app.connect("html-page-context", on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

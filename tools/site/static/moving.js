@@ -1,7 +1,7 @@
 // Figures that move.  What they show is drawn by the package's own kernels (kernels.js, made by
 // tools/moving.py); here is only where to click, and how it looks.
 const bytesOf = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
-const MODULE = WebAssembly.compile(bytesOf(KERNELS.module));
+let compiled;
 const ARRAYS = { float64: Float64Array, int64: BigInt64Array, int32: Int32Array };
 
 function lgamma(x) {  // what Math lacks: Stirling's series, from 15 on
@@ -15,7 +15,8 @@ function lgamma(x) {  // what Math lacks: Stirling's series, from 15 on
 // A scene's arrays and functions, in a memory of its own.
 class Machine {
   static async of(name) {
-    const module = await MODULE, machine = Object.assign(new Machine(), KERNELS.scenes[name]);
+    const module = await (compiled ??= WebAssembly.compile(bytesOf(KERNELS.module)));
+    const machine = Object.assign(new Machine(), KERNELS.scenes[name]);
     const memory = new WebAssembly.Memory({ initial: 32 });
     const table = new WebAssembly.Table({ initial: 64, element: "anyfunc" });
     const env = {
@@ -248,4 +249,11 @@ async function bring(figure) {
   };
   begin();
 }
-document.querySelectorAll("figure.moving").forEach(bring);
+
+const figures = document.querySelectorAll("figure.moving");
+if (figures.length) {
+  const kernels = document.createElement("script");
+  kernels.src = document.currentScript.src.replace(/moving\.js.*/, "kernels.js");
+  kernels.onload = () => figures.forEach(bring);
+  document.head.append(kernels);
+}

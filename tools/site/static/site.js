@@ -16,7 +16,7 @@ function letters(page) {
     const heads = [...row.closest("table").querySelectorAll("th")].map((at) => at.textContent);
     const meaning = row.cells[heads.indexOf("meaning")];
     for (const cell of meaning ? row.cells : []) {
-      const formulas = cell === meaning ? [] : [...cell.querySelectorAll(".tex")];
+      const formulas = cell === meaning ? [] : [...cell.querySelectorAll(".math")];
       const names = formulas.flatMap((at) => at.textContent.split(/,(?:\\ )?/)).map(bare);
       const parts = meaning.textContent.split("; ");  // one for each letter, or all for all
       names.forEach((name, i) => {
@@ -27,7 +27,7 @@ function letters(page) {
   return found;
 }
 
-const formulas = [...document.querySelectorAll(".tex")].map((at) => [at, at.textContent]);
+const formulas = [...document.querySelectorAll(".math")].map((at) => [at, at.textContent]);
 const own = letters(document);
 for (const [at, tex] of formulas) {
   katex.render(tex, at, { displayMode: at.tagName === "DIV", throwOnError: true });
@@ -46,3 +46,11 @@ if (formulas.length)
         .join("; ");
     }
   }).catch(() => {});  // opened from a disk
+
+// Where all panels of a figure at once would be too small to read, it scrolls sideways (and by key).
+for (const img of document.querySelectorAll(".cell_output figure img"))
+  img.decode().then(() => {
+    const figure = img.closest("figure");
+    img.style.minWidth = `${img.naturalWidth / 2}px`;
+    if (figure.scrollWidth > figure.clientWidth) figure.tabIndex = 0;
+  });
