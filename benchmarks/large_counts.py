@@ -92,6 +92,8 @@ def fits():
 
     rng, found = np.random.default_rng(0), []
     phi = rng.dirichlet(np.full(KINDS, 0.3), 12)
+    for sampler in ("blocked", "crf"):  # compiled before anything is measured
+        HDP(sampler, n_iter=12, n_jobs=1, random_state=0).fit(rng.poisson(2.0, (20, KINDS)))
     unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)
     for n in (3000, 10_000):
         X = rng.multinomial(n, rng.dirichlet(np.full(12, 0.15), 200) @ phi)

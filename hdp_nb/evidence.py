@@ -325,6 +325,9 @@ def _powered_likelihood(fam: Likelihood) -> Likelihood:
     def log_marginal(prior, stats, k):  # without the power: what (Z3) averages
         return marginal(prior.base, stats, k)
 
+    explicit: dict[str, Any] = dict.fromkeys(
+        ("log_block", "new_params", "draw", "log_density", "name_params")
+    )
     return replace(
         fam,
         name=f"{fam.name}, with a power",
@@ -333,7 +336,7 @@ def _powered_likelihood(fam: Likelihood) -> Likelihood:
         check_data=lambda data, prior: fam.check_data(data, prior.base),
         log_predictive=log_predictive,
         log_marginal=log_marginal,
-        **dict.fromkeys(("log_block", "new_params", "draw", "log_density", "name_params")),
+        **explicit,
     )
 
 
