@@ -564,9 +564,9 @@ class HDP(GibbsTopicModel):
         "The sampler of seeded topics: that of a tree without levels."
         for name, takes in _OF_SEEDS.items():
             if (value := getattr(self, name)) not in takes:
-                raise ValueError(
-                    f"{name} must be {' or '.join(map(repr, takes))} with seed_words, got {value!r}"
-                )
+                *others, last = map(repr, takes)
+                known = f"{', '.join(others)} or {last}" if others else last
+                raise ValueError(f"{name} must be {known} with seed_words, got {value!r}")
         conc, priors = [self.gamma, self.alpha], [self.gamma_prior, self.alpha_prior]
         eta, eta_prior = self._eta()
         return TreeSampler(corpus, [], conc, priors, eta, eta_prior, init=init, seeds=seeds)

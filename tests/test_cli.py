@@ -766,7 +766,7 @@ def test_seed_words_name_topics(run):
         ('{"a": ["whale"]}', [], "--seed-words['a'] must be words of CORPUS, which 'whale' is not"),
         ('{"a": [WORD, WORD]}', [], "--seed-words['a'] must be distinct"),
         ('{"a": [WORD]}', ["--seed-strength", 0], "--seed-strength must be"),
-        ('{"a": [WORD]}', ["--sampler", "hybrid"], "sampler must be 'crf' or 'direct'"),
+        ('{"a": [WORD]}', ["--sampler", "hybrid"], "sampler must be 'auto', 'crf' or 'direct'"),
     ],
 )
 def test_bad_seed_words(run, text, option, message):

@@ -703,7 +703,7 @@ def test_lists_of_word_ids_are_told_where_to_go(model, X):
 @pytest.mark.parametrize(
     "params, message",
     [
-        (dict(sampler="gibbs"), "sampler must be one of 'crf'"),
+        (dict(sampler="gibbs"), "sampler must be one of 'auto', 'crf'"),
         (dict(eta=0), "eta must be a finite number above 0, got 0"),
         (dict(alpha=-1), "alpha must"),
         (dict(gamma=0), "gamma must"),

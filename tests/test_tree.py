@@ -1035,8 +1035,11 @@ def test_a_seeded_hdp_resumes_and_forgets(bars, tmp_path):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"sampler": "hybrid"}, "sampler must be 'crf' or 'direct' with seed_words, got 'hybrid'"),
-        ({"sampler": "parallel"}, "sampler must be 'crf' or 'direct'"),
+        (
+            {"sampler": "hybrid"},
+            "sampler must be 'auto', 'crf' or 'direct' with seed_words, got 'hybrid'",
+        ),
+        ({"sampler": "parallel"}, "sampler must be 'auto', 'crf' or 'direct'"),
         ({"alpha_per_document": True}, "alpha_per_document must be False with seed_words"),
         ({"split_merge": 3}, "split_merge must be 'auto' or 0 with seed_words, got 3"),
         ({"seed_words": {"sea": [99]}}, r"seed_words\['sea'\] must be numbers of words, 0 to 15"),
