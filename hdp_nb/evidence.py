@@ -388,6 +388,9 @@ def _eta_path(model: Any, X: Any, R: int) -> _Path:
 
 def _path_of(model: Any, X: Any, R: int) -> _Path:
     "The path of a model."
+    for name, takes in (("seed_words", None), ("power", 1.0)):
+        if (value := getattr(model, name, takes)) != takes:
+            raise ValueError(f"{name} must be {takes!r} for the evidence, got {value!r}")
     if isinstance(model, HDP | LDA):
         return _topic_path(model, X, R)
     if isinstance(model, DPMixture):

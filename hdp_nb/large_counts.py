@@ -66,7 +66,7 @@ def fold_in_cells(
                     p[k] = own[k] * phi_vk[cells.word[e], k]
                     sum_p += p[k]
                 for k in range(L):
-                    mean[k] += cells.n[e] * (p[k] / sum_p)
+                    mean[k] += cells.n[e] * (p[k] / max(sum_p, 1e-300))
             for k in range(L):
                 own[k] = mean[k] / total
         pi[j] = 0.0

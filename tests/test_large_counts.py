@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from hdp_nb.blocked import cell_counts
 from hdp_nb.corpus import LARGE_COUNT, Corpus
 from hdp_nb.estimators import load_model
+from hdp_nb.large_counts import fold_in_cells
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.tree_models import TreeHDP
@@ -112,3 +114,11 @@ def test_where_the_blocked_sampler_is_not_taken():
     assert HDP(**RUN).fit(X // LARGE_COUNT).sampler_ == "crf"
     with pytest.raises(ValueError, match="sampler must be one of 'auto', 'crf'.* got 'gibbs'"):
         HDP("gibbs").fit(X)
+
+
+def test_topics_that_hardly_have_a_word_leave_proportions_finite():
+    cells = cell_counts(Corpus.from_matrix([[200, 0, 0], [0, 300, 100]]))
+    phi, pi = np.full((3, 4), 1e-300), np.empty((2, 4))
+    phi[0, 0] = 1.0
+    fold_in_cells(np.random.default_rng(0), cells, phi, np.array([1, 1e-200, 1e-200, 0]), 20, 5, pi)
+    assert np.isfinite(pi).all() and np.allclose(pi.sum(axis=1), 1) and pi[0, 0] > 0.99
