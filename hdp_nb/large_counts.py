@@ -41,10 +41,10 @@ def fold_in_cells(
     weight : float array, shape (capacity,), or (J, capacity) for documents that differ in it
         alpha beta_k; 0 in columns that are not topics.
     n_sweeps, burn_in : int
-        Sweeps per document, (Q2), and how many of the first are not averaged over; burn_in <
+        Sweeps per document, (A2), and how many of the first are not averaged over; burn_in <
         n_sweeps.
     pi : float array, shape (J, capacity)
-        Filled with the proportions, (Q3); rows sum to 1.
+        Filled with the proportions, (A3); rows sum to 1.
     """
     capacity = phi_vk.shape[1]
     weights = weight.reshape(weight.size // capacity, capacity)
