@@ -185,6 +185,14 @@ def saved(name):
     return json.loads(path.read_text()) if path.exists() else {}
 
 
+def cosines(a, b):
+    "Of every row of a with every row of b."
+    import numpy as np
+
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (a, b)]
+    return unit[0] @ unit[1].T
+
+
 def table(columns, rows):
     "Print a table in Markdown."
     for row in [columns, ["---"] * len(columns), *rows]:

@@ -16,7 +16,7 @@ import itertools
 import time
 import warnings
 
-from common import machine, save, saved, table
+from common import cosines, machine, save, saved, table
 
 PLANTED = {
     "three topics": ("make_signatures", dict(n_docs=400, doc_len=300), 3),
@@ -37,12 +37,6 @@ def fit(corpus, **options):
     return model.consensus(), model, time.process_time() - began
 
 
-def unit(a):
-    import numpy as np
-
-    return a / np.linalg.norm(a, axis=1, keepdims=True)
-
-
 def planted(data, start):
     "What the consensus of chains from one start says of topics that are known."
     from hdp_nb import synthetic
@@ -51,7 +45,7 @@ def planted(data, start):
     corpus, truth = getattr(synthetic, name)(**options, random_state=6)
     init = n_topics if start == "true" else start
     found, model, seconds = fit(corpus, n_iter=SWEEPS, init=init, random_state=1)
-    cosine = unit(truth.phi) @ unit(found.words).T
+    cosine = cosines(truth.phi, found.words)
     nearest = cosine.argmax(axis=1)
     others = [p for k, p in enumerate(found.existence.tolist()) if k not in nearest]
     return {
@@ -98,7 +92,7 @@ def again(shares, words, others, least=0.9):
     "Share of the tokens in components that are in those with a like one among the others."
     import numpy as np
 
-    like = (unit(words) @ unit(others).T).max(axis=1) > least
+    like = cosines(words, others).max(axis=1) > least
     return float(np.array(shares)[like].sum() / sum(shares))
 
 

@@ -15,19 +15,13 @@ import argparse
 import time
 import warnings
 
-from common import machine, save, saved, table
+from common import cosines, machine, save, saved, table
 
 SHAPES = {
     "long": dict(n_docs=100, doc_len=200),
     "short": dict(n_docs=200, doc_len=60, n_words=30, spread=8.0, eta=0.3),
 }
 WAYS = ("composition", "plug-in", "known")
-
-
-def unit(a):
-    import numpy as np
-
-    return a / np.linalg.norm(a, axis=1, keepdims=True)
 
 
 def one(shape, seed):
@@ -48,7 +42,7 @@ def one(shape, seed):
     agreed = time.process_time()
     result = effects(model, covariates, "~ party + year", consensus=found)
     done = time.process_time()
-    cosine = unit(truth.phi) @ unit(found.components_).T
+    cosine = cosines(truth.phi, found.components_)
     which = cosine.argmax(axis=1)
     X = np.column_stack(
         [np.ones(corpus.n_docs), covariates["party"] == "b", covariates["year"]]

@@ -15,7 +15,7 @@ import argparse
 import itertools
 import time
 
-from common import machine, save, saved, table
+from common import cosines, machine, save, saved, table
 
 DATA = {
     "easy": ("make_signatures", dict(n_docs=400, doc_len=300)),
@@ -62,8 +62,7 @@ def run(data, sampler, start, seed, sweeps, moves, eta=0.5):
     seconds, half = time.process_time() - began, sweeps // 2
     K = int(state.K)
     phi = (np.asarray(state.n_vk[:, :K]) + 0.5).T
-    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
-    cosine = unit(truth.phi) @ unit(phi).T
+    cosine = cosines(truth.phi, phi)
     shares = np.asarray(state.n_k[:K]) / corpus.n_tokens
     return {
         "large": np.bincount(large[half:]).tolist(),

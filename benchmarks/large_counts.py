@@ -20,7 +20,7 @@ import argparse
 import statistics
 import time
 
-from common import machine, save, saved, table
+from common import cosines, machine, save, saved, table
 
 SAMPLES, KINDS, TOPICS = 1000, 96, 15
 MUTATIONS = (1_000, 10_000, 100_000, 1_000_000)
@@ -94,7 +94,6 @@ def fits():
     phi = rng.dirichlet(np.full(KINDS, 0.3), 12)
     for sampler in ("blocked", "crf"):  # compiled before anything is measured
         HDP(sampler, n_iter=12, n_jobs=1, random_state=0).fit(rng.poisson(2.0, (20, KINDS)))
-    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)
     for n, samplers in ((3000, ("blocked", "crf", "blocked")), (10_000, ("blocked", "crf"))):
         X = rng.multinomial(n, rng.dirichlet(np.full(12, 0.15), 200) @ phi)
         per_cell, sweeps = n * 200 / np.count_nonzero(X), 150
@@ -104,19 +103,19 @@ def fits():
                 warnings.simplefilter("ignore")
                 model = HDP(sampler, n_iter=sweeps, n_jobs=1, random_state=0).fit(X)
             cpu = time.process_time() - began
-            cosine = (unit(phi) @ unit(model.components_).T).max(axis=1)
-            row = {
-                "mutations": n,
-                "per_cell": float(per_cell),
-                "sampler": sampler,
-                "sweeps": sweeps,
-            }
-            row |= {
-                "cpu": cpu,
-                "agree": bool(model.converged_),
-                "found": int((cosine > 0.95).sum()),
-            }
-            found.append({**row, "n_topics": int((model.topic_shares_ > 0.005).sum())})
+            cosine = cosines(phi, model.components_).max(axis=1)
+            found.append(
+                {
+                    "mutations": n,
+                    "per_cell": float(per_cell),
+                    "sampler": sampler,
+                    "sweeps": sweeps,
+                    "cpu": cpu,
+                    "agree": bool(model.converged_),
+                    "found": int((cosine > 0.95).sum()),
+                    "n_topics": int((model.topic_shares_ > 0.005).sum()),
+                }
+            )
             print(found[-1], flush=True)
             sweeps = 150 if sampler == "blocked" else int(150 * cpu / found[-2]["cpu"])
     return found
@@ -164,8 +163,7 @@ def main():
         row |= predictions(sampler, state, rng.multinomial(n, pi[:100] @ phi))
         rows.append(row)
         print(row, flush=True)
-        kept = saved("large_counts") or {}
-        save("large_counts", {**kept, "machine": machine(), "rows": rows})
+        save("large_counts", {**saved("large_counts"), "machine": machine(), "rows": rows})
     heads = ["mutations", "cells", "blocked", "direct", "parallel"]
     table(heads, [[f"{row[h]:.3g}" if h in row else "" for h in heads] for row in rows])
 

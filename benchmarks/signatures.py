@@ -17,20 +17,13 @@ import multiprocessing
 import time
 import warnings
 
-from common import machine, save, saved, table
+from common import cosines, machine, save, saved, table
 
 SIGNATURES = (11, 18, 25, 32, 40)
 TYPES, TUMOURS, KINDS = 9, 1000, 96
 SIZE = 30.0  # of the negative binomial distribution
 METHODS = ("HDP", "HDP, power", "TreeHDP, power", "NMF")
 LEAST_SHARE = 0.001
-
-
-def cosines(a, b):
-    import numpy as np
-
-    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (a, b)]
-    return unit[0] @ unit[1].T
 
 
 def draw_signatures(rng, n):

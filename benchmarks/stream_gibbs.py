@@ -17,7 +17,7 @@ import time
 
 import numpy as np
 import scipy.sparse as sp
-from common import machine, save, table
+from common import cosines, machine, save, table
 
 from hdp_nb import HDP, OnlineHDP, load_corpus
 from hdp_nb.corpus import Corpus
@@ -66,9 +66,7 @@ def judge(state, test, phi):
     lam = state[0]
     found = None
     if phi is not None:
-        unit = lam / np.linalg.norm(lam, axis=0)
-        cosine = phi @ unit / np.linalg.norm(phi, axis=1, keepdims=True)
-        found = int((cosine.max(axis=1) > 0.9).sum())
+        found = int((cosines(phi, lam.T).max(axis=1) > 0.9).sum())
     score = document_completion(Known(*state), test, random_state=0)
     return {"score": round(score, 4), "topics": lam.shape[1], "found": found}
 

@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from common import machine, save
+from common import cosines, machine, save
 from numba import njit
 
 from hdp_nb.corpus import Corpus
@@ -194,9 +194,7 @@ def main():
         clock[:] = time.process_time(), time.perf_counter()
 
     fit(model, corpus, options.folder / options.model, callback=line)
-    cosine = (phi / np.linalg.norm(phi, axis=1, keepdims=True)) @ (
-        model.components_ / np.linalg.norm(model.components_, axis=1, keepdims=True)
-    ).T
+    cosine = cosines(phi, model.components_)
     with open(options.folder / f"{options.model}.csv", newline="") as f:
         found["rows"] = [
             {name: float(value) for name, value in row.items() if value}

@@ -16,7 +16,7 @@ import argparse
 import itertools
 import time
 
-from common import cut, machine, save, saved, short, table
+from common import cosines, cut, machine, save, saved, short, table
 
 MARKS = [10, 20, 40, 80, 160, 320, 640]
 SCORED = 12  # samples of the second half that are averaged
@@ -103,11 +103,9 @@ def run(train, test, start, options):
 
 def counterparts(a, b, least=0.9):
     "Share of the tokens of the topics of counts `a` that have one among `b` with such a cosine."
-    import numpy as np
 
-    unit = lambda n: n / np.linalg.norm(n, axis=1, keepdims=True)
     a, b = a[a.sum(axis=1) > 0], b[b.sum(axis=1) > 0]
-    has = (unit(a) @ unit(b).T).max(axis=1) > least
+    has = cosines(a, b).max(axis=1) > least
     return float(a[has].sum() / a.sum())
 
 

@@ -100,8 +100,7 @@ def _simulate(
         docs.append(np.concatenate([np.zeros(0, int), *words]))
     if with_data:
         docs.insert(0, corpus.x)
-        known = sample.counts if sample.documents is None else sample.documents
-        n_k[:K] += np.asarray(known.sum(axis=0)).ravel()  # without the pseudo-tokens of seeds
+        n_k[:K] += sample.tokens
         shape = corpus[np.tile(np.arange(corpus.n_docs), 2)]
     x = np.concatenate(docs).astype(np.int32)
     new = Corpus(x, shape.offsets, shape.vocab, shape.groups, n_words=V)

@@ -176,6 +176,12 @@ class Components(NamedTuple):
     documents: Any = None
     weight: np.ndarray | None = None
 
+    @property
+    def tokens(self) -> np.ndarray:
+        "Tokens of the documents in every component, (K,); `counts` may hold others, too."
+        table = self.counts if self.documents is None else self.documents
+        return np.asarray(table.sum(axis=0)).ravel()
+
 
 def group_table(label: np.ndarray, n: int) -> csr_array:
     """Make the table of which group each item is in.
@@ -636,9 +642,7 @@ def find_consensus(
     n = max(int(label.max(initial=-1)) for label in labels) + 1
     draws = np.zeros((len(samples), n + 1))
     for row, sample, label in zip(draws, samples, labels):
-        # Topics that were given to a fit have more counts than tokens of its documents.
-        tokens = sample.counts if sample.documents is None else sample.documents
-        row += tokens.sum(axis=0) @ _one_hot(label, n)
+        row += sample.tokens @ _one_hot(label, n)
     draws /= np.maximum(draws.sum(axis=1, keepdims=True), 1)
     existence = _times_found(labels, n) / len(labels)
     order = np.lexsort((-draws[:, :n].mean(axis=0), existence <= 0.5))

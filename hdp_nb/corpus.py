@@ -116,7 +116,7 @@ def _held_out(lengths: np.ndarray, test_size: float, rng: np.random.Generator) -
 
 
 def _held_counts(counts: Any, test_size: float, rng: np.random.Generator) -> Any:
-    "How many tokens of each cell to hold out: sparse, with the cells of `counts`."
+    "How many tokens of each cell to hold out: sparse, as `counts`."
     held, ends = counts.copy(), counts.indptr
     for j, n in enumerate(_n_held(counts.sum(axis=1), test_size)):
         own = counts.data[ends[j] : ends[j + 1]]
@@ -125,6 +125,7 @@ def _held_counts(counts: Any, test_size: float, rng: np.random.Generator) -> Any
         else:
             drawn = rng.binomial(own, test_size)
         held.data[ends[j] : ends[j + 1]] = drawn
+    held.eliminate_zeros()
     return held
 
 # %% ../nbs/02_corpus.ipynb #2d160bf0
@@ -545,11 +546,8 @@ class Corpus:
         """
         if self.has_large_counts:
             held = _held_counts(self._counts, test_size, as_rng(rng))
-            rest = self._counts - held
-            rest.eliminate_zeros()
-            held.eliminate_zeros()
             part = partial(self._part, None, None, self.groups)
-            return part(rest), part(held)
+            return part(self._counts - held), part(held)
         held = _held_out(self.doc_lengths, test_size, as_rng(rng))
         # before[j]: held-out tokens before document j
         before = np.append(0, np.cumsum(held))[self.offsets]

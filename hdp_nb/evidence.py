@@ -342,9 +342,7 @@ def _powered_likelihood(fam: Likelihood) -> Likelihood:
 
 def _mixture_path(model: Any, X: Any, R: int) -> _Path:
     "The path of a DP mixture."
-    model = clone(model)
-    model.data_ = model._rows(X, reset=True)
-    plain = model._sampler()
+    plain = clone(model)._take(X)
     powered = with_attributes(
         plain, fam=_powered_likelihood(plain.fam), prior=_PoweredPrior(0.0, plain.prior)
     )
@@ -359,19 +357,16 @@ def _eta_path(model: Any, X: Any, R: int) -> _Path:
     _check_fixed(model, "it is led down from infinity")
     corpus = as_corpus(X)
     sampler = model._sampler(corpus)
-    V, N, tree = corpus.n_words, corpus.n_tokens, isinstance(model, TreeHDP)
-    u = N / (N + V * sampler.eta if tree else N + V * sampler.prior.eta)
-    u = u * (np.arange(R + 1) / R) ** 2
+    V, N = corpus.n_words, corpus.n_tokens
+    u = N / (N + V * model.eta) * (np.arange(R + 1) / R) ** 2
     etas = np.append(min(1e4 * N**2, MOST_ETA) / V, N / V * (1 / u[1:] - 1))
-    samplers = [
-        sampler if tree else with_attributes(sampler, prior=sampler.prior._replace(eta=eta))
-        for eta in etas
-    ]
-
-    def step(rng, state, r):
-        if tree:
-            return samplers[r]._sweep(rng, state._replace(eta=np.array(etas[r])))
-        return samplers[r].sweep(rng, state)[0]
+    if isinstance(model, TreeHDP):  # its states hold eta
+        begin = sampler.init
+        step = lambda rng, state, r: sampler._sweep(rng, state._replace(eta=np.array(etas[r])))
+    else:
+        at = [with_attributes(sampler, prior=sampler.prior._replace(eta=eta)) for eta in etas]
+        begin = at[0].init
+        step = lambda rng, state, r: at[r].sweep(rng, state)[0]
 
     def log_p(state, r):
         _, z = np.unique(state.z, return_inverse=True)
@@ -383,7 +378,7 @@ def _eta_path(model: Any, X: Any, R: int) -> _Path:
         )
         return L, before - L, after - L
 
-    return _Path(u, -N * math.log(V), samplers[0].init, step, log_p)
+    return _Path(u, -N * math.log(V), begin, step, log_p)
 
 
 def _path_of(model: Any, X: Any, R: int) -> _Path:

@@ -51,16 +51,20 @@ def fold_in_cells(
     p, sums, own = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     n_k, mean = np.empty(capacity, np.int64), np.empty(capacity)
     for j in range(cells.indptr.size - 1):
-        a, cell = weights[j if weights.shape[0] > 1 else 0], (cells.indptr[j], cells.indptr[j + 1])
+        a, first, end = (
+            weights[j if weights.shape[0] > 1 else 0],
+            cells.indptr[j],
+            cells.indptr[j + 1],
+        )
         L, total = 0, a.sum()
         for k in range(capacity):
             L = k + 1 if a[k] > 0 else L
             own[k] = a[k] / total
-        for e in range(cell[0], cell[1]):
+        for e in range(first, end):
             total += cells.n[e]
         for _ in range(_EM_STEPS):
             mean[:] = a
-            for e in range(cell[0], cell[1]):
+            for e in range(first, end):
                 sum_p = 0.0
                 for k in range(L):
                     p[k] = own[k] * phi_vk[cells.word[e], k]
@@ -72,7 +76,7 @@ def fold_in_cells(
         pi[j] = 0.0
         for s in range(n_sweeps):
             n_k[:] = 0
-            for e in range(cell[0], cell[1]):
+            for e in range(first, end):
                 for k in range(L):
                     p[k] = own[k] * phi_vk[cells.word[e], k]
                 share_tokens(rng, int(cells.n[e]), p, L, sums, n_k)

@@ -231,15 +231,7 @@ class DPMixture(ClusterMixin, SampledModel):
         ValueError
             A bad argument or bad data, named in the message.
         """
-        find_likelihood(self.likelihood)
-        self.data_ = self._rows(X, reset=True)
-        try:
-            sampler = self._sampler()
-        except ValueError as error:
-            if not str(error).startswith(("X must not be negative", "X must be whole numbers")):
-                raise
-            raise ValueError(f'{error}; likelihood="normal" takes such numbers') from error
-        self.data_ = sampler.data
+        sampler = self._take(X)
         first = self._rounds()[0] // 2 if self.burn_in is None else self.burn_in
         kind = partial(MixtureMoves, tune=min(50, (first + 1) // 2))
         moves = with_moves(self, sampler, kind, self.split_merge)
@@ -304,6 +296,19 @@ class DPMixture(ClusterMixin, SampledModel):
             X = np.reshape(X, (-1, 1))
         check_rows(X, "a table of shape (n, n_columns)")
         return validate_data(self, X, reset=reset, accept_sparse="csr" if fam.sparse else False)
+
+    def _take(self, X: Any) -> DPMixtureSampler:
+        "Take X as the rows of the fit; return the sampler over them."
+        find_likelihood(self.likelihood)
+        self.data_ = self._rows(X, reset=True)
+        try:
+            sampler = self._sampler()
+        except ValueError as error:
+            if not str(error).startswith(("X must not be negative", "X must be whole numbers")):
+                raise
+            raise ValueError(f'{error}; likelihood="normal" takes such numbers') from error
+        self.data_ = sampler.data
+        return sampler
 
     def _sampler(self) -> DPMixtureSampler:
         "The sampler over the rows of the fit."
