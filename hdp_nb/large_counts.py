@@ -51,11 +51,8 @@ def fold_in_cells(
     p, sums, own = np.empty(capacity), np.empty(capacity), np.empty(capacity)
     n_k, mean = np.empty(capacity, np.int64), np.empty(capacity)
     for j in range(cells.indptr.size - 1):
-        a, first, end = (
-            weights[j if weights.shape[0] > 1 else 0],
-            cells.indptr[j],
-            cells.indptr[j + 1],
-        )
+        a = weights[j if weights.shape[0] > 1 else 0]
+        first, end = cells.indptr[j], cells.indptr[j + 1]
         L, total = 0, a.sum()
         for k in range(capacity):
             L = k + 1 if a[k] > 0 else L
