@@ -192,6 +192,7 @@ def main():
     parser.add_argument("--plain", nargs="+", help="those to run before, without the compiler")
     parser.add_argument("--keep", action="store_true", help="add the counts to tests/mutants.json")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and take the tests along
     survived, tried, begun = 0, 0, time.monotonic()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "hdp_nb"
