@@ -30,6 +30,7 @@ from hdp_nb.hmm_groups import GroupedHMMSampler
 from hdp_nb.hmm_predict import (
     decode,
     forward_backward,
+    forward_table,
     log_plug_in,
     mean_emissions,
     mean_transitions,
@@ -829,6 +830,21 @@ def test_plug_in_by_all_paths():
     np.testing.assert_allclose(
         log_plug_in(symbols, s.prior, samples, sequences), exact, rtol=1e-10, atol=1e-12
     )
+
+
+def test_a_table_of_likelihoods_by_all_paths():
+    "Of sequences that are possible, that are not from some step on, and of none at all."
+    rng = np.random.default_rng(3)
+    p0, p, phi = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 4), rng.random((4, 4))
+    phi[:, 3] = 0.0  # a symbol that no state has
+    sequences = [[0, 1, 2, 0], [0, 3, 1], [], [3], [2, 1], [1]]
+    out, x = np.empty(6), np.concatenate(sequences).astype(int)
+    forward_table(p0, p, phi.T[x], np.cumsum([0, *map(len, sequences)]), out)
+    exact = [sum(all_paths(one, p0, p, phi).values()) if one else 1.0 for one in sequences]
+    impossible = np.array(exact) == 0
+    assert impossible.tolist() == [False, True, False, True, False, False]
+    assert (out[impossible] == -np.inf).all()
+    np.testing.assert_allclose(np.exp(out), exact, rtol=1e-12)
 
 
 def test_predictive_rows():

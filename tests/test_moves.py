@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import betaln, logsumexp
 from test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
 
@@ -23,13 +24,16 @@ from hdp_nb.lda import LDASampler
 from hdp_nb.moves import (
     COARSE,
     MOST,
+    SHARE_SPREADS,
     TINY,
     allocate,
     begin_curve,
     begin_moves,
     count_cells,
+    draw_node_share,
     end_moves,
     fit_curve,
+    log_node_share,
 )
 from hdp_nb.pairs import Proposal, find_shares, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
@@ -136,12 +140,15 @@ def test_rejected_moves_leave_the_order_of_the_topics(kind):
 
 
 def test_a_curve_is_the_density_at_its_points():
-    "Of a share with a narrow peak, by H, whose points are dense around it; one further factor."
+    """Of a share with a narrow peak, by H, whose points are dense around it; one further factor.
+    The density of H is constant around the first two peaks, and not around the third.
+    """
     corpus, rng, none = small(), np.random.default_rng(0), np.zeros(0)
     state, cells = DirectSampler(corpus, init=3).init(rng), count_cells(corpus.x, corpus.offsets)
     curve = begin_moves(rng, cells, state, 2)[2].curve
     curve.others[:, 0], curve.n_others[()] = (0.9, 0.5, 30.0), 1
-    for shape, power in (((0.5, 0.7), (400.0, 600.0)), ((0.5, 0.7), (900.0, 100.0))):
+    shape = 0.5, 0.7
+    for power in (400.0, 600.0), (900.0, 100.0), (60.0, 3000.0):
         begin_curve(curve, shape)
         nodes, _ = fit_curve(curve, shape, power, (0.0, 1.0), none, cells.n[:0])
         assert nodes > COARSE and (np.diff(curve.y[:nodes]) > 0).all()
@@ -208,6 +215,24 @@ def test_shares_that_only_the_prior_knows_are_drawn_from_it():
         assert np.allclose(workspace.u + workspace.u1, 1)
     assert abs(np.mean(u) - 0.2) < 0.02 and abs(np.var(u) - 0.2 * 0.8 / 6) < 0.003
     assert abs(np.mean(u) - 0.5) > 0.2
+
+
+def test_shares_of_a_node_are_tiny_by_their_weight():
+    "A part of TINY stands for all below: as b times the weight of the node, and not as b."
+    corpus, rng = small(), np.random.default_rng(0)
+    state, cells = DirectSampler(corpus, init=3).init(rng), count_cells(corpus.x, corpus.offsets)
+    _, mixture, workspace = begin_moves(rng, cells, state, 2)
+    mixture = mixture._replace(parent=np.array([-1, 0]), conc=np.array([1.0, 2.0]))
+    w = workspace._replace(weight=np.array([0.5, 0.25]), b=np.zeros(2), b1=np.zeros(2))
+    draw_node_share(rng, mixture, w, 1, 0.0, 0.0)
+    assert sorted([w.b[1] * 0.25, w.b1[1] * 0.25]) == pytest.approx([TINY, 0.25], abs=0)
+    w.b[0], w.b1[0], t = 0.3, 0.7, 3 / 4.0 ** np.arange(SHARE_SPREADS)
+    for b, b1 in ((TINY, 0.25), (2 * TINY, 0.25), (0.25, TINY), (0.25, 2 * TINY)):
+        w.b[1], w.b1[1] = b / 0.25, b1 / 0.25
+        terms = t * np.log([b / 0.25 * b1 / 0.25]) + betaln(0.3, 0.7) - betaln(0.3 + t, 0.7 + t)
+        terms -= np.log1p(t / 0.3) * (b == TINY) + np.log1p(t / 0.7) * (b1 == TINY)
+        right = logsumexp(terms) - np.log(len(t))
+        assert log_node_share(mixture, w, 1, 3.0, 3.0) == pytest.approx(right)
 
 
 # ---------------------------------------------------------------- Geweke: all hyperparameters free

@@ -122,3 +122,25 @@ def test_every_mutant_that_survives_is_explained():
     for module, found in json.loads((ROOT / "tests" / "mutants.json").read_text("utf-8")).items():
         assert (ROOT / "hdp_nb" / f"{module}.py").exists() and found["mutants"] > 0
         assert all(why.startswith("equivalent: ") for why in found["survived"].values()), module
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of memory to be had")
+def test_mutants_run_with_and_without_the_compiler_within_limits(tmp_path, monkeypatch):
+    import mutants
+
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take most of the time
+    (tmp_path / "test_it.py").write_text(
+        "import os, subprocess, sys\n"
+        "def test_plain(): assert os.environ.get('NUMBA_DISABLE_JIT') == '1'\n"
+        "def test_large(): bytearray(1 << 34)\n"
+        "def test_waits(): subprocess.run([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    )
+    assert mutants.passes(tmp_path, ["-k", "plain"], plain=True)[0]
+    found = [
+        mutants.passes(tmp_path, ["-k", name], limit)
+        for name, limit in [("plain", None), ("large", None), ("waits", 3)]
+    ]
+    assert not any(fine for fine, _ in found) and "MemoryError" in found[1][1]
+    # What a run without the compiler would settle.
+    assert [bool(mutants.CERTAIN.search(said)) for _, said in found] == [True, False, True]
