@@ -71,7 +71,8 @@ def endure(sampler, n, seconds=float("inf")):
     rng = np.random.default_rng(1)
     state = sampler.init(rng)
     sampler.check(state)
-    began, checked, done, early, marks = time.process_time(), 0.0, 0, None, 0
+    began, checked, done, early = time.process_time(), 0.0, 0, None
+    marks, recounts = 0, 1
     forget_peak()
 
     def spent():
@@ -85,6 +86,7 @@ def endure(sampler, n, seconds=float("inf")):
             before, marks = time.process_time(), max(int(share * 100), marks + 1)
             sampler.check(state)
             sampler.check(sampler.snapshot(state))
+            recounts += 1
             checked += time.process_time() - before
             if early is None and share >= 0.1:
                 gc.collect()
@@ -94,7 +96,7 @@ def endure(sampler, n, seconds=float("inf")):
     gc.collect()
     return {
         "sweeps": done,
-        "recounts": marks + 1,
+        "recounts": recounts,
         "seconds": round(took, 1),
         "early": round(early, 1),
         "end": round(memory(), 1),

@@ -16,7 +16,7 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.nested_models import HNHDP
 from hdp_nb.sequence_models import HDPHMM
-from hdp_nb.shards import write_shards
+from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.tree_models import TreeHDP
@@ -31,8 +31,11 @@ TWICE = {"n_iter": 300, "n_chains": 2, "random_state": 3}
 
 
 def shards_of(folder):
-    again = folder.with_name("shards")
-    return write_shards(again, iter(CORPUS), n_words=16, shard_tokens=900, overwrite=True)
+    "The same for all runs; the first, unbroken one writes them."
+    shards = folder.parent.parent / "shards"
+    if shards.exists():
+        return ShardedCorpus(shards)
+    return write_shards(shards, iter(CORPUS), n_words=16, shard_tokens=900)
 
 
 def in_shards(model):
