@@ -9,8 +9,7 @@ million tokens of twenty topics, for an hour of CPU time. shapes: a million docu
 and one document of ten million, three sweeps each. A hundred times, or after every sweep where
 there are fewer, the state is held against a recount of what it says of every observation, and the
 run ends where a single number is off. Memory is what the process holds after a tenth of the run,
-at its end, and at most.
-Results: benchmarks/results/endurance.json, for nbs/07_recounts.ipynb.
+at its end, and at most. Results: benchmarks/results/endurance.json
 """
 
 import argparse
@@ -81,7 +80,7 @@ def endure(sampler, n, seconds=float("inf")):
     while done < n and spent() < seconds:
         state, info = sampler.sweep(rng, state)
         done += 1
-        share = max(done / n, spent() / seconds if seconds < float("inf") else 0.0)
+        share = max(done / n, spent() / seconds)
         if share * 100 >= marks + 1 or done == n:
             before, marks = time.process_time(), max(int(share * 100), marks + 1)
             sampler.check(state)

@@ -10,7 +10,7 @@ run that mention the module (not the notebooks, whose stored output any change o
 would spoil), or those of --tests. A mutant that no test notices is printed: it is equivalent, or a
 test is missing. The first run compiles everything; a mutant costs what its tests do, and the
 compiling of what builds upon its module. Ctrl-C ends it with what is known. No mutant takes more
-than 6 GB; not on Windows, which has no such limit.
+than 6 GB; Windows has no such limit, and this does not run there.
 
 Most of that is compiling. Tests that --plain names run before the others and without the compiler,
 where small exact ones take seconds. A mutant that fails an assertion there, or does not end, is
