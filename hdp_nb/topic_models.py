@@ -91,10 +91,18 @@ class GibbsTopicModel(SampledTopicModel):
         ------
         ValueError
             A bad argument or bad counts, named in the message.
+        MemoryError
+            More tokens than there is room for.
         """
         corpus = coarsen(self._corpus(X, reset=True), self.power)
-        sampler = self._sampler(corpus)
-        chains, best = self._run(self._starts(sampler), callback, checkpoint)
+        try:
+            sampler = self._sampler(corpus)
+            chains, best = self._run(self._starts(sampler), callback, checkpoint)
+        except MemoryError as error:
+            raise MemoryError(
+                f"X has {corpus.n_tokens:,} tokens, of which most samplers keep each"
+                f" (HDP(sampler='blocked') keeps cells of counts only): {error}"
+            ) from error
         self._keep(sampler, chains, best)
         self._warn()
         return self

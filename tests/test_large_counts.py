@@ -116,6 +116,16 @@ def test_where_the_blocked_sampler_is_not_taken():
         HDP("gibbs").fit(X)
 
 
+@pytest.mark.parametrize("model", [HDP("crf", init=4, moves=0), LDA(4)], ids=["crf", "LDA"])
+def test_more_tokens_than_memory_holds_are_told_with_a_way_out(model, monkeypatch):
+    def full(*args):
+        raise MemoryError("Unable to allocate 14.2 GiB")
+
+    monkeypatch.setattr(type(model), "_run", full)
+    with pytest.raises(MemoryError, match="X has 9 tokens.*'blocked'.*14.2 GiB"):
+        model.set_params(n_iter=2, n_chains=1).fit([[4, 5]])
+
+
 def test_topics_that_hardly_have_a_word_leave_proportions_finite():
     cells = cell_counts(Corpus.from_matrix([[200, 0, 0], [0, 300, 100]]))
     phi, pi = np.full((3, 4), 1e-300), np.empty((2, 4))
