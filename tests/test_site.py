@@ -178,6 +178,23 @@ def test_page(name, tab, base, ids, thorough):
     look(tab, name, base, ids, thorough)
 
 
+ASK = """async (urls) => {
+    const refused = [];
+    document.addEventListener("securitypolicyviolation", (at) => refused.push(at.blockedURI));
+    const answers = urls.map((url) => fetch(url).then((got) => got.ok, () => false));
+    return [await Promise.all(answers), refused];
+}"""
+
+
+def test_pages_take_nothing_from_elsewhere(browser, base, site):
+    elsewhere, tab = "https://example.org/", browser.new_page()
+    tab.goto(base + "index.html")
+    assert tab.evaluate(ASK, [elsewhere, base + "glossary.html"]) == [[False, True], [elsewhere]]
+    tab.close()
+    for path in set(site.rglob("*.html")) - set(site.glob("_static/*")):
+        assert "Content-Security-Policy" in path.read_text(encoding="utf-8"), path
+
+
 def test_pages_of_the_api(tab, site, base, ids, thorough):
     """A page for every name in api.md and every module, and everything public on one of them."""
     modules = {f"hdp_nb.{path.stem}" for path in (ROOT / "hdp_nb").glob("*.py")}
