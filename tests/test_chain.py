@@ -542,6 +542,19 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
         load_npz(tmp_path / "none.npz")
 
 
+@pytest.mark.slow
+def test_a_file_above_four_gigabytes(tmp_path):
+    file, a = tmp_path / "large.npz", np.zeros(2**32 + 9, np.uint8)
+    a[-9:] = range(9)
+    save_npz(file, {"a": a, "b": np.arange(3)})
+    back = load_npz(file)
+    assert file.stat().st_size > 2**32 and (back["b"] == np.arange(3)).all()
+    assert back["a"].shape == a.shape and (back["a"][-20:] == a[-20:]).all()
+    os.truncate(file, file.stat().st_size - 100)
+    with pytest.raises(ValueError, match="whole .npz file"):
+        load_npz(file)
+
+
 def test_what_cannot_be_stored_is_named_before_the_first_sweep(tmp_path):
     def never(rng, state):
         raise AssertionError("swept")
