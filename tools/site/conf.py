@@ -39,7 +39,7 @@ toc_object_entries_show_parents = "hide"
 autosummary_generate = ["api.md"]
 numpydoc_show_class_members = False
 
-html_theme, html_title = "pydata_sphinx_theme", "hdp_nb"
+html_theme, html_title, html_favicon = "pydata_sphinx_theme", "hdp_nb", "static/icon.svg"
 html_static_path = ["static", "katex"]
 html_css_files = ["katex.min.css", "site.css", "moving.css"]
 html_js_files = [("site.js", {"defer": ""}), ("moving.js", {"defer": ""})]
