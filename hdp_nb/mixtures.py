@@ -6,6 +6,7 @@
 __all__ = ['MAX_COMPARED', 'hyperparameters', 'DPMixture']
 
 # %% ../nbs/65_mixtures.ipynb #7a5620bc
+import copy
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -263,7 +264,13 @@ class DPMixture(ClusterMixin, SampledModel):
         for i, (z, alpha) in enumerate(zip(self.samples_["z"], self.samples_["alpha"])):
             with naming(f"samples_[{i}]"):
                 sampler.check({"z": z, "alpha": alpha})
-        check_entries("labels_", self.labels_, 0, self.n_components_ - 1, whole=True)
+        K = self.n_components_
+        check_entries("labels_", self.labels_, 0, K - 1, whole=True)
+        again = copy.copy(self)
+        again.components_ = sampler.fam.expected(
+            sampler.prior, sampler.state(self.labels_).stats, K
+        )
+        self._check_shown(again)
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The clusters of every kept sample, for a consensus: which rows, which parameters."

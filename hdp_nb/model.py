@@ -558,7 +558,7 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if self.vocabulary_ is not None and len(check_vocab(self.vocabulary_)) != V:
             raise ValueError(f"vocabulary_ must hold {V} words, got {len(self.vocabulary_)}")
         check_entries("matches_", self.matches_, -1, K - 1, (None,), whole=True)
-        if not np.isnan(self.existence_).all():
+        if len(self.existence_) != K or not np.isnan(self.existence_).all():
             check_entries("existence_", self.existence_, 0, 1, (K,))
         check_entries("word_shares_", self.word_shares_, 0, 1 + 1e-9, (V,))
         labels = getattr(self, "own_labels_", [""] * K)

@@ -6,6 +6,7 @@
 __all__ = ['HNHDP', 'NestedDP']
 
 # %% ../nbs/66_nested_models.ipynb #867106b8
+import copy
 import math
 import warnings
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ from hdp_nb.nested_sampler import (
     nested_predictive,
     topic_proportions,
 )
+from .recounts import check_entries
 from .sampled_topics import SampledTopicModel
 
 # %% ../nbs/66_nested_models.ipynb #67cff5e6
@@ -146,6 +148,18 @@ class _Nested(SampledTopicModel):
     def _show(self) -> None:
         "Lay out the topics that exist; clusters, largest first, and words of sample `best_`."
         super()._show()
+        self._show_clusters()
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        again = copy.copy(self)
+        again._show_clusters()
+        again.topic_cluster_ = self.topic_cluster_  # `merge_topics` may have changed it
+        self._check_shown(again)
+        C, K = self.n_clusters_, self.n_topics_
+        check_entries("topic_cluster_", self.topic_cluster_, -1, C - 1, (K,), whole=True)
+
+    def _show_clusters(self) -> None:
         counts = self.samples_[self.best_]
         predictive = self._predictive(counts)
         by_size = np.argsort(-counts.m_k, kind="stable")

@@ -17,6 +17,7 @@ from .checks import check_int
 from .consensus import find_consensus, group_table
 from .corpus import Corpus
 from .model import BaseTopicModel, SampledModel
+from .recounts import check_entries, check_same, check_weights
 from .saved_models import SavedModel
 
 # %% ../nbs/62_sampled_topics.ipynb #088faf37
@@ -148,6 +149,16 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         for counts, to in zip(self.samples_, self._matched()):
             pi += self._collected(self._proportions(counts, corpus), to)
         return pi
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        n_v, n_jk = self._word_counts(), self.samples_[0].n_jk
+        check_same("word_shares_", self.word_shares_, n_v / max(n_v.sum(), 1))
+        if not np.isnan(self.existence_).all():
+            check_same("existence_", self.existence_, self._existence())
+        if hasattr(self, "doc_topic_") and n_jk is not None:
+            check_entries("doc_topic_", self.doc_topic_, shape=(n_jk.shape[0], None))
+            check_weights("doc_topic_", self.doc_topic_)
 
     def _upgrade(self) -> None:
         SavedModel._check_results(self)  # the samples, which all else is made of now

@@ -20,11 +20,12 @@ from . import __version__
 from .convergence import Convergence
 from .files import load_npz, save_npz
 from .priors import ConcentrationPrior
-from .recounts import naming
+from .recounts import check_entries, check_same, naming
 from .topics import TopicCounts
 
 # %% ../nbs/61_saved_models.ipynb #32f8043b
 _FORMAT = 5
+_REFUSALS = LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError
 
 
 def _with_priors(value: Any, pack: bool) -> Any:
@@ -197,10 +198,10 @@ class SavedModel(BaseEstimator):
             raise ValueError(f"{path}: takes a saved {cls.__name__}, got a saved {meta['class']}")
         try:
             return cls._restore(meta, arrays)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        except _REFUSALS as error:
             raise ValueError(
                 f"{path}: not a whole {cls.__name__} of hdp_nb {__version__}; written by"
-                f" {meta.get('program', 'an early hdp_nb')}: {error}"
+                f" {meta.get('program', 'an early hdp_nb')}: {' '.join(str(error).split())}"
             ) from error
 
     @classmethod
@@ -244,6 +245,25 @@ class SavedModel(BaseEstimator):
                     if hasattr(sample, "check"):
                         with naming(f"{name}[{i}]"):
                             self._check_sample(sample)
+        for name in ("trace_", "traces_"):
+            shapes = {key: np.shape(a) for key, a in getattr(self, name, {}).items()}
+            for key, shape in shapes.items():
+                if shape != (first := next(iter(shapes.values()))):
+                    raise ValueError(f"{name}[{key!r}] must have shape {first}, got {shape}")
+        n_means = {len(row.means) for row in getattr(self, "convergence_", {}).values()}
+        if len(n_means) > 1:
+            raise ValueError(f"rows of convergence_ must be equally long, got {sorted(n_means)}")
+        if hasattr(self, "sample_chain_"):
+            kept = self.samples_ if isinstance(self.samples_, list) else self.samples_["z"]
+            chains = max(map(len, self.traces_.values()), default=1)
+            check_entries("sample_chain_", self.sample_chain_, 0, chains - 1, (len(kept),), True)
+
+    def _check_shown(self, again: Any) -> None:
+        "Check arrays against those of a copy that has laid them out again, from the samples."
+        shown = _leaves(vars(self))
+        for name, value in _leaves(vars(again)).items():
+            if isinstance(value, np.ndarray) and value is not shown[name]:
+                check_same(name, np.asarray(shown[name]), value)
 
     def _check_sample(self, sample: Any) -> None:
         "Check a kept sample by itself."

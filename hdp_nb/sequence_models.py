@@ -6,6 +6,7 @@
 __all__ = ['HDPHMM']
 
 # %% ../nbs/68_sequence_models.ipynb #54757f85
+import copy
 import re
 
 import numpy as np
@@ -275,7 +276,8 @@ class HDPHMM(SampledModel):
             self.samples_ = [kept._replace(z=kept.z[original]) for kept in self.samples_]
         z = chains[best].state.z
         z = z if original is None else z[original]
-        self._show(emission, prior, self.samples_[self.best_], z)
+        self._show(emission, prior, self.samples_[self.best_])
+        self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
         self._warn()
         return self
 
@@ -358,15 +360,24 @@ class HDPHMM(SampledModel):
         super()._check_results()
         emission, prior = self._fitted_emission()
         check_entries("best_", self.best_, 0, len(self.samples_) - 1, (), whole=True)
+        for name, array in self.prior_.items():
+            check_entries(f"prior_ {name}", array)
         for i, sample in enumerate(self.samples_):
             K = len(sample.n_k)
             like = emission.keep(emission.init(prior, K + 4), np.arange(K))
             with naming(f"samples_[{i}]"):
                 for name, array in like.items():
                     check_entries(f"stats {name}", sample.stats[name], shape=np.shape(array))
+        again = copy.copy(self)
+        again._show(emission, prior, self.samples_[self.best_])
+        self._check_shown(again)
+        shape = self.samples_[self.best_].z.shape  # empty in files of an earlier version
+        check_entries("labels_", self.labels_, 0, self.n_states_ - 1, whole=True)
+        if shape != (0,):
+            check_entries("labels_", self.labels_, shape=shape)
 
-    def _show(self, emission, prior, counts, z):
-        "Set the attributes that show one sample; z are the states of the fit in that sample."
+    def _show(self, emission, prior, counts):
+        "Set the attributes that show one sample."
         self.order_ = np.argsort(-counts.n_k, kind="stable")
         self.n_states_ = len(counts.n_k)
         self.alpha_, self.gamma_ = float(counts.alpha), float(counts.gamma)
@@ -384,7 +395,6 @@ class HDPHMM(SampledModel):
         self.transmat_ = transmat[..., self.order_[:, None], self.order_]
         emissions = mean_emissions(emission, prior, counts)
         self.emissions_ = {name: a[self.order_] for name, a in emissions.items()}
-        self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
 
     def _components(self):
         "The states of every kept sample, for a consensus: which steps, which emissions."

@@ -19,7 +19,7 @@ from .convergence import MANY
 from .corpus import Corpus
 from .hierarchy import find_nodes
 from .model import Callback, PathLike, PriorLike, Seed, with_groups
-from .recounts import check_kept_topics
+from .recounts import POSITIVE, check_entries, check_kept_topics, check_weights
 from .topic_models import GibbsTopicModel
 from .topics import TopicCounts, predictive_topics
 from .tree import TreeSampler
@@ -259,6 +259,19 @@ class TreeHDP(GibbsTopicModel):
     def _check_sample(self, sample: TopicCounts) -> None:
         given = len(getattr(self, "given_rows_", ())) > 0  # whose counts are not of these documents
         check_kept_topics(sample, given=given)
+        check_entries("beta", sample.beta, shape=(len(self.nodes_), None))
+
+    def _check_results(self) -> None:
+        super()._check_results()
+        n, K, last = len(self.nodes_), self.n_topics_, max(self.given_rows_, default=-1)
+        check_entries("concentrations_", self.concentrations_, POSITIVE, shape=(n,))
+        check_entries("given_", self.given_, -1, last, (K,), whole=True)
+        if hasattr(self, "doc_nodes_"):
+            J = len(self.doc_topic_) if hasattr(self, "doc_topic_") else None
+            check_entries("doc_nodes_", self.doc_nodes_, 0, n - 1, (J,), whole=True)
+        if hasattr(self, "node_weights_"):
+            check_entries("node_weights_", self.node_weights_, shape=(n, K + 1))
+            check_weights("node_weights_", self.node_weights_)
 
     def _given(self, topics: Any) -> tuple[TopicCounts | None, np.ndarray]:
         "Given topics as TopicCounts, and the row of each in `one_sample()` of their model."

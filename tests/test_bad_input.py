@@ -20,7 +20,10 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.emissions import hmm_emission
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.mixtures import DPMixture
+from hdp_nb.nested_models import NestedDP
+from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.topic_models import HDP
+from hdp_nb.tree_models import TreeHDP
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 X = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0], [4, 0, 1], [0, 2, 2]])
@@ -499,6 +502,11 @@ BAD_MODELS = [
     ("components_", first_entry("components_", -0.5)),
     ("matches_", first_entry("matches_", 10**6)),
     ("doc_topic_", first_entry("doc_topic_", np.nan)),
+    ("doc_topic_", set_to("doc_topic_", lambda a: a["doc_topic_"][1:])),
+    ("traces_.'gamma'", set_to("traces_/gamma", lambda a: a["traces_/gamma"][:, 1:])),
+    ("convergence_", set_to("convergence_/share_1", lambda a: np.ones(9))),
+    ("sample_chain_", first_entry("sample_chain_", -1)),
+    ("word_shares_", first_entry("word_shares_", 0.9)),
     ("", set_to("meta", lambda arrays: np.array("[" * 100_000))),
 ]
 
@@ -531,6 +539,35 @@ def test_an_edited_model_of_clusters(folder):
         edited("model.npz", "bad.npz", change)
         with pytest.raises(ValueError, match="^bad.npz: .*" + name):
             DPMixture.load("bad.npz")
+
+
+# What a model shows is made of its samples, and must be what they give.
+SHOWN = [
+    (NestedDP(n_clusters=3, n_topics=4), "cluster_order_", first_entry("cluster_order_", 10**6)),
+    (NestedDP(n_clusters=3, n_topics=4), "labels_", first_entry("labels_", -1)),
+    (NestedDP(n_clusters=3, n_topics=4), "topic_cluster_", first_entry("topic_cluster_", 10**6)),
+    (TreeHDP([]), "beta", set_to("samples_/0/beta", lambda a: a["samples_/0/beta"][:0])),
+    (TreeHDP([]), "doc_nodes_", first_entry("doc_nodes_", 9)),
+    (TreeHDP([]), "node_weights_", first_entry("node_weights_", 9.0)),
+    (TreeHDP([]), "concentrations_", first_entry("concentrations_", -1.0)),
+    (HDPHMM(max_states=4, moves=0), "transmat_", first_entry("transmat_", 0.9)),
+    (HDPHMM(max_states=4, moves=0), "phi", first_entry("emissions_/phi", 0.9)),
+    (HDPHMM(max_states=4, moves=0), "labels_", set_to("labels_", lambda a: a["labels_"][1:])),
+    (HDPHMM(max_states=4, moves=0), "n_symbols", set_to("prior_/n_symbols", 2**31 - 1)),
+    (HDPHMM(max_states=4, moves=0), "prior_ eta", first_entry("prior_/eta", np.nan)),
+]
+
+
+@pytest.mark.parametrize("model, name, change", SHOWN)
+def test_what_a_model_shows_is_what_its_samples_give(model, name, change, folder):
+    data = [0, 1, 2, 1, 0, 2, 2, 1] if isinstance(model, HDPHMM) else X
+    model.set_params(n_iter=4, n_chains=1, random_state=0).fit(data).save("model.npz")
+    edited("model.npz", "bad.npz", change)
+    with pytest.raises(ValueError, match="^bad.npz: .*(" + name + "|allocate)") as refusal:
+        type(model).load("bad.npz")
+    assert "\n" not in str(refusal.value)
+    again = type(model).load("model.npz")  # the control: nothing edited
+    assert str(again.convergence_) == str(model.convergence_)
 
 
 BAD_SPARSE = [

@@ -515,7 +515,7 @@ def test_a_model_of_any_class(fitted, bars, tmp_path):
     assert again.random_state is None and again.eta == 0.5
     again.traces_ = {
         "alpha_news/sport": np.arange(3.0),
-        "0/x": np.zeros(1),
+        "0/x": np.zeros(3),
     }  # a level of a tree may have any name
     again.names_ = {}
     again.save(path)
