@@ -260,7 +260,7 @@ class SavedModel(BaseEstimator):
 
     def _check_shown(self, again: Any) -> None:
         "Check arrays against those of a copy that has laid them out again, from the samples."
-        shown = _leaves(vars(self))
+        shown = _leaves(self.__dict__)
         for name, value in _leaves(vars(again)).items():
             if isinstance(value, np.ndarray) and value is not shown[name]:
                 check_same(name, np.asarray(shown[name]), value)
