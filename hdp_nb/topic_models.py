@@ -176,10 +176,10 @@ class GibbsTopicModel(SampledTopicModel):
         return {name: k for name, k in zip(names, self._rows_of_first(len(names))) if k >= 0}
 
     def _check_results(self) -> None:
-        super()._check_results()
-        if hasattr(self, "seeds_"):
+        if hasattr(self, "seeds_"):  # before the shares of words, which leave them out
             shape = self.n_features_in_, len(self.seed_names_)
             check_entries("seeds_", self.seeds_, 0, 2**31, shape, whole=True)
+        super()._check_results()
 
     def _check_sample(self, sample: TopicCounts) -> None:
         # Pseudo-tokens are in no document.
