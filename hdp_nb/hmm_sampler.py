@@ -637,8 +637,10 @@ class HMMSampler:
                 check_entries(name, found, 0, shape=(*head, *tail))
         for name in ("alpha", "gamma", "gamma_group"):
             check_entries(name, getattr(state, name, np.array(1.0)), POSITIVE, shape=())
-        for name, found in state.stats._asdict().items():
-            check_entries(name, found, POSITIVE if found.ndim == 0 else -np.inf)
+        stats = self.emission.init(self.prior, capacity)
+        for name, found, form in zip(stats._fields, state.stats, stats):
+            least = POSITIVE if found.ndim == 0 else -np.inf
+            check_entries(name, found, least, shape=np.shape(form))
         again = state._replace(
             **{name: getattr(state, name).copy() for name in ("n_ab", "n_ba", "n_a", "n_k")},
             stats=type(state.stats)(*(a.copy() for a in state.stats)),
@@ -646,8 +648,9 @@ class HMMSampler:
         self.recount(again)
         for name in ("n_ab", "n_ba", "n_a", "n_k"):
             check_same(name, getattr(state, name), getattr(again, name))
-        for name in self.emission.kept:
-            check_same(name, getattr(state.stats, name), getattr(again.stats, name))
+        for name, found, counted in zip(stats._fields, state.stats, again.stats):
+            if found.ndim:  # what is kept, and what follows from it
+                check_same(name, found, counted)
         if not weak:
             check_entries("n_k", state.n_k[:K], 1)
         check_weights("beta", np.append(state.beta, state.beta_u[..., None], axis=-1))

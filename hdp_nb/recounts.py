@@ -158,6 +158,7 @@ def _check_tables(state, offsets, K):
     check_same("n_jt", state.n_jt, customers)  # 0 behind the last table: sweeps look for it
     check_entries("k_jt", np.where(used, state.k_jt, 0), 0, K - 1, whole=True)
     check_same("z", state.z, state.k_jt[place])
+    check_entries("m_k", state.m_k, shape=state.n_k.shape, whole=True)
     check_same("m_k", state.m_k, np.bincount(state.k_jt[used], minlength=K))
 
 
@@ -378,6 +379,8 @@ def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
         own, seeded = 0 if given is None else given.sum(axis=1), _seeded(options.get("tree"))
         counted = n_v + own if given is None or seeded else None
         check_kept_topics(state, counted, given is not None, corpus.doc_lengths)
+        if options.get("tree") is not None:
+            check_entries("beta", state.beta, shape=(len(options["tree"].parent), None))
         if counted is None:  # tokens in given topics are not counted
             found = check_csr(state.data, state.indices, state.indptr, state.beta.shape[-1] - 1)
             check_entries("the counts of words", found, own, own + n_v)
