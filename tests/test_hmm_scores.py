@@ -1,6 +1,7 @@
 """The predictive of sequences: sums over all paths and partitions, without bias, at any length."""
 
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hdp_nb.hmm import Sequences
 from hdp_nb.hmm_groups import in_group
 from hdp_nb.hmm_predict import log_plug_in
 from hdp_nb.hmm_sampler import StateCounts, check_sequences
-from hdp_nb.hmm_scores import look_ahead, sampled_rows, urn_rows, walk_urns
+from hdp_nb.hmm_scores import _count_copies, look_ahead, sampled_rows, urn_rows, walk_urns
 from hdp_nb.sequence_models import HDPHMM
 
 N_AB, BETA, N_VK = [[2, 1], [1, 0], [1, 1]], [0.3, 0.2, 0.5], [[3, 0], [1, 1], [0, 1], [0, 0]]
@@ -147,6 +148,22 @@ def test_many_new_states():
     ahead, blind = scores.values()
     assert abs(ahead.mean() - blind.mean()) < 4 * np.hypot(ahead.std(), blind.std()) / 8**0.5
     assert max(ahead.std(), blind.std()) < 1
+
+
+class Weighed(NamedTuple):
+    z: np.ndarray
+    weight: np.ndarray
+    copies: np.ndarray
+
+
+@pytest.mark.parametrize("weight, made", [([1, 1, 1, 1], False), ([3.5, 0.5, 0, 0], True)])
+def test_copies_are_made_when_few_particles_weigh_much(weight, made):
+    p = Weighed(np.zeros(4, np.int64), np.array(weight, float), np.zeros(4, np.int64))
+    assert _count_copies(np.random.default_rng(0), p) == made
+    if made:
+        assert p.copies.sum() == 4 and p.copies[0] >= 3 and (p.weight == 1).all()
+    else:
+        assert p.weight.tolist() == weight
 
 
 def test_sampled_rows():

@@ -38,6 +38,7 @@ from hdp_nb.tree import (
     assign_in_tree,
     count_upward,
     draw_downward,
+    log_mixture_in_tree,
     node_weights,
     split_pool,
     sweep_tree,
@@ -603,6 +604,18 @@ def test_log_joint(bars):
     assert np.isclose(
         chain.trace["log_likelihood"][-1], log_words(bars.x.tolist(), state.z.tolist(), 16, 0.1)
     )
+
+
+def test_the_last_document_counts_and_an_empty_one_does_not(bars):
+    """What lies behind the last boundary of the documents, here a zero, must not be read."""
+    sampler = TreeSampler(bars, eta=0.1)
+    state, node = sampler.init(np.random.default_rng(0)), np.zeros(2, np.int64)
+    beta, x = sampler._weights(state), bars.x[:7]
+    total = lambda *ends: log_mixture_in_tree(
+        state, beta, node[: len(ends) - 1], np.arange(len(ends) - 1), x, np.array([*ends, 0])[:-1]
+    )
+    assert total(0, 7) < 0 and total(0, 0) == 0
+    assert np.isclose(total(0, 3, 7), total(0, 3) + total(3, 7))
 
 
 def test_seeds_reproduce_and_resume_is_identical(bars, tmp_path):
