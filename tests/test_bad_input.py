@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from hdp_nb import cli
 from hdp_nb.corpus import Corpus
@@ -487,6 +488,29 @@ def test_an_edited_checkpoint(sampler, folder):
     assert make(3).fit(X, checkpoint="c.npz").samples_[-1].beta.tolist() == (
         whole.samples_[-1].beta.tolist()
     )
+
+
+# Sweeps rely on the shapes of these, too: short of one, they would write behind the end.
+SHORT = [
+    (HDP("crf", init=4, moves=0), "state/m_k"),
+    (HDPHMM(max_states=4, moves=0), "state/stats/n_vk"),
+    (TreeHDP([], init=4, moves=0), "samples/0/beta"),
+]
+
+
+@pytest.mark.parametrize("model, name", SHORT, ids=["crf", "states", "tree"])
+def test_a_checkpoint_short_of_an_entry(model, name, folder):
+    data = [0, 1, 2, 1, 0, 2, 2, 1] if isinstance(model, HDPHMM) else X
+    make = lambda n: clone(model).set_params(
+        n_iter=n, n_chains=1, burn_in=1, thin=1, random_state=0
+    )
+    make(3).fit(data, checkpoint="c.npz")
+    Path("good.npz").write_bytes(Path("c-0.npz").read_bytes())
+    edited("good.npz", "c-0.npz", set_to(name, lambda arrays: arrays[name][:-1]))
+    with pytest.raises(ValueError, match="c-0.npz: .*" + name.rpartition("/")[2]):
+        make(4).fit(data, checkpoint="c.npz")
+    edited("good.npz", "c-0.npz", lambda arrays: None)  # the control: nothing edited
+    make(4).fit(data, checkpoint="c.npz")
 
 
 BAD_MODELS = [
