@@ -1002,6 +1002,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'hdp_nb.mixtures.DPMixture._log_weights': ('mixtures.html#dpmixture._log_weights', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._rows': ('mixtures.html#dpmixture._rows', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._sampler': ('mixtures.html#dpmixture._sampler', 'hdp_nb/mixtures.py'),
+                                 'hdp_nb.mixtures.DPMixture._show': ('mixtures.html#dpmixture._show', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._starts': ('mixtures.html#dpmixture._starts', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._take': ('mixtures.html#dpmixture._take', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture.fit': ('mixtures.html#dpmixture.fit', 'hdp_nb/mixtures.py'),

@@ -6,7 +6,6 @@
 __all__ = ['MAX_COMPARED', 'hyperparameters', 'DPMixture']
 
 # %% ../nbs/65_mixtures.ipynb #7a5620bc
-import copy
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -250,9 +249,7 @@ class DPMixture(ClusterMixin, SampledModel):
         z = few[point_partition(few)]
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
         self.n_components_ = int(z.max()) + 1
-        self.components_ = sampler.fam.expected(
-            sampler.prior, sampler.state(self.labels_).stats, self.n_components_
-        )
+        self._show(sampler)
         self._warn()
         return self
 
@@ -264,13 +261,13 @@ class DPMixture(ClusterMixin, SampledModel):
         for i, (z, alpha) in enumerate(zip(self.samples_["z"], self.samples_["alpha"])):
             with naming(f"samples_[{i}]"):
                 sampler.check({"z": z, "alpha": alpha})
-        K = self.n_components_
-        check_entries("labels_", self.labels_, 0, K - 1, whole=True)
-        again = copy.copy(self)
-        again.components_ = sampler.fam.expected(
-            sampler.prior, sampler.state(self.labels_).stats, K
-        )
-        self._check_shown(again)
+        check_entries("labels_", self.labels_, 0, self.n_components_ - 1, whole=True)
+        self._check_shown(lambda model: model._show(sampler))
+
+    def _show(self, sampler: DPMixtureSampler) -> None:
+        "Set the parameters of the clusters that `labels_` says."
+        stats = sampler.state(self.labels_).stats
+        self.components_ = sampler.fam.expected(sampler.prior, stats, self.n_components_)
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The clusters of every kept sample, for a consensus: which rows, which parameters."

@@ -6,7 +6,6 @@
 __all__ = ['HNHDP', 'NestedDP']
 
 # %% ../nbs/66_nested_models.ipynb #867106b8
-import copy
 import math
 import warnings
 from collections.abc import Iterator
@@ -149,13 +148,11 @@ class _Nested(SampledTopicModel):
         "Lay out the topics that exist; clusters, largest first, and words of sample `best_`."
         super()._show()
         self._show_clusters()
+        self.topic_cluster_ = self._cluster_of_topics()  # which `merge_topics` may change later
 
     def _check_results(self) -> None:
         super()._check_results()
-        again = copy.copy(self)
-        again._show_clusters()
-        again.topic_cluster_ = self.topic_cluster_  # `merge_topics` may have changed it
-        self._check_shown(again)
+        self._check_shown(lambda model: model._show_clusters())
         C, K = self.n_clusters_, self.n_topics_
         check_entries("topic_cluster_", self.topic_cluster_, -1, C - 1, (K,), whole=True)
 
@@ -165,7 +162,6 @@ class _Nested(SampledTopicModel):
         by_size = np.argsort(-counts.m_k, kind="stable")
         order = np.arange(len(counts.m_k)) if self._known() else by_size
         self.labels_, self.n_clusters_ = np.argsort(order)[counts.c], len(order)
-        self.topic_cluster_ = self._cluster_of_topics()
         self.cluster_components_ = np.exp(predictive.log_p[:, order].T)
         self.cluster_order_, self.global_share_ = order, predictive.eps[order]
         self.conc_cluster_ = float(counts.conc_cluster)

@@ -6,8 +6,10 @@
 __all__ = ['read_model', 'SavedModel']
 
 # %% ../nbs/61_saved_models.ipynb #5a7ed003
+import copy
 import json
 import re
+from collections.abc import Callable
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -246,22 +248,25 @@ class SavedModel(BaseEstimator):
                         with naming(f"{name}[{i}]"):
                             self._check_sample(sample)
         for name in ("trace_", "traces_"):
-            shapes = {key: np.shape(a) for key, a in getattr(self, name, {}).items()}
-            for key, shape in shapes.items():
-                if shape != (first := next(iter(shapes.values()))):
-                    raise ValueError(f"{name}[{key!r}] must have shape {first}, got {shape}")
+            parts = getattr(self, name, {})
+            shape = next(map(np.shape, parts.values()), None)
+            for key, part in parts.items():
+                if (found := np.shape(part)) != shape:
+                    raise ValueError(f"{name}[{key!r}] must have shape {shape}, got {found}")
         n_means = {len(row.means) for row in getattr(self, "convergence_", {}).values()}
         if len(n_means) > 1:
             raise ValueError(f"rows of convergence_ must be equally long, got {sorted(n_means)}")
         if hasattr(self, "sample_chain_"):
-            kept = self.samples_ if isinstance(self.samples_, list) else self.samples_["z"]
+            kept = self.samples_
+            kept = kept if isinstance(kept, list) else next(iter(kept.values()))
             chains = max(map(len, self.traces_.values()), default=1)
             check_entries("sample_chain_", self.sample_chain_, 0, chains - 1, (len(kept),), True)
 
-    def _check_shown(self, again: Any) -> None:
-        "Check arrays against those of a copy that has laid them out again, from the samples."
-        shown = _leaves(self.__dict__)
-        for name, value in _leaves(vars(again)).items():
+    def _check_shown(self, show: Callable[[Any], None]) -> None:
+        "Check the arrays that `show` sets against what it sets in a copy of the model."
+        again, shown = copy.copy(self), _leaves(self.__dict__)
+        show(again)
+        for name, value in _leaves(again.__dict__).items():
             if isinstance(value, np.ndarray) and value is not shown[name]:
                 none = ~np.isfinite(value)  # such as a covariance that has no mean
                 check_same(name, np.where(none, 0, shown[name]), np.where(none, 0, value))

@@ -6,7 +6,6 @@
 __all__ = ['HDPHMM']
 
 # %% ../nbs/68_sequence_models.ipynb #54757f85
-import copy
 import re
 
 import numpy as np
@@ -368,13 +367,10 @@ class HDPHMM(SampledModel):
             with naming(f"samples_[{i}]"):
                 for name, array in like.items():
                     check_entries(f"stats {name}", sample.stats[name], shape=np.shape(array))
-        again = copy.copy(self)
-        again._show(emission, prior, self.samples_[self.best_])
-        self._check_shown(again)
-        shape = self.samples_[self.best_].z.shape  # empty in files of an earlier version
-        check_entries("labels_", self.labels_, 0, self.n_states_ - 1, whole=True)
-        if shape != (0,):
-            check_entries("labels_", self.labels_, shape=shape)
+        best = self.samples_[self.best_]
+        self._check_shown(lambda model: model._show(emission, prior, best))
+        shape = best.z.shape if len(best.z) else None  # empty in files of an earlier version
+        check_entries("labels_", self.labels_, 0, self.n_states_ - 1, shape, whole=True)
 
     def _show(self, emission, prior, counts):
         "Set the attributes that show one sample."

@@ -577,7 +577,7 @@ SHOWN = [
     (HDPHMM(max_states=4, moves=0), "transmat_", first_entry("transmat_", 0.9)),
     (HDPHMM(max_states=4, moves=0), "phi", first_entry("emissions_/phi", 0.9)),
     (HDPHMM(max_states=4, moves=0), "labels_", set_to("labels_", lambda a: a["labels_"][1:])),
-    (HDPHMM(max_states=4, moves=0), "n_symbols", set_to("prior_/n_symbols", 2**31 - 1)),
+    (HDPHMM(max_states=4, moves=0), "allocate|stats", set_to("prior_/n_symbols", 2**31 - 1)),
     (HDPHMM(max_states=4, moves=0), "prior_ eta", first_entry("prior_/eta", np.nan)),
 ]
 
@@ -587,7 +587,7 @@ def test_what_a_model_shows_is_what_its_samples_give(model, name, change, folder
     data = [0, 1, 2, 1, 0, 2, 2, 1] if isinstance(model, HDPHMM) else X
     model.set_params(n_iter=4, n_chains=1, random_state=0).fit(data).save("model.npz")
     edited("model.npz", "bad.npz", change)
-    with pytest.raises(ValueError, match="^bad.npz: .*(" + name + "|allocate)") as refusal:
+    with pytest.raises(ValueError, match="^bad.npz: .*(" + name + ")") as refusal:
         type(model).load("bad.npz")
     assert "\n" not in str(refusal.value)
     again = type(model).load("model.npz")  # the control: nothing edited
