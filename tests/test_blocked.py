@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from naive import Posterior
 from scipy.sparse import csr_array
+from scipy.stats import binom, chi2, multinomial
 from test_franchise import TINY, TOLERANCE, draw_words, seat, seating_state
 
-from hdp_nb.blocked import BlockedSampler, BlockedState, documents_of, draw_binomial
+from hdp_nb.blocked import BlockedSampler, BlockedState, documents_of, draw_binomial, share_tokens
 from hdp_nb.chain import run_chain
 from hdp_nb.coarse import coarsen
 from hdp_nb.corpus import Corpus
@@ -179,6 +180,68 @@ def test_binomial_of_no_and_of_all():
     rng = np.random.default_rng(0)
     assert [draw_binomial(rng, 10**6, p) for p in (0.0, 1.0)] == [0, 10**6]
     assert draw_binomial(rng, 0, 0.3) == 0
+
+
+class Tries:
+    "Numbers for one try of a rejection sampler; a second ends it."
+
+    def __init__(self, *numbers):
+        self.numbers = iter(numbers)
+
+    def random(self):
+        return next(self.numbers)
+
+
+@pytest.mark.parametrize("n, p", [(21, 0.5), (34, 0.3), (1000, 0.015), (400, 0.97)])
+def test_binomial_tries_are_accepted_as_often_as_they_should_be(n, p):
+    """A try is a point (u, v) of a square. At every u the points below some v are accepted, never
+    all of them (or the hat would not cover the probabilities); the area of those that lead to k is
+    in proportion to its probability."""
+    plain, size, area = getattr(draw_binomial, "py_func", draw_binomial), 2000, np.zeros(n + 1)
+
+    def accepted(u, v):
+        try:
+            return plain(Tries(u, v), n, p)
+        except StopIteration:
+            return None
+
+    for u in (np.arange(size) + 0.5) / size:
+        low, high, k = 1e-9, 1.0 - 1e-9, accepted(u, 1e-9)
+        assert accepted(u, high) is None
+        if k is None:
+            continue
+        while high - low > 1e-4:
+            middle = (low + high) / 2
+            low, high = (low, middle) if accepted(u, middle) is None else (middle, high)
+        area[k] += low
+    found = area / area.sum()
+    assert abs(found - binom.pmf(np.arange(n + 1), n, p)).max() < 0.001
+    wrong = binom.pmf(np.arange(n + 1), n, p + 0.01 * (1 - 2 * (p > 0.5)))  # the control
+    assert abs(found - wrong).max() > 0.002
+
+
+@pytest.mark.parametrize("n", [3, 12, 60])
+def test_tokens_are_shared_multinomially(n):
+    "Topics that expect more than four tokens, and others, and one of no weight."
+    p, draws = np.array([0.2, 0.5, 0.0, 0.3]), 6000
+    rng, count, sums, seen = np.random.default_rng(0), np.zeros(4, int), np.empty(4), {}
+    for _ in range(draws):
+        count[:] = 0
+        share_tokens(rng, n, 1.7 * p, 4, sums, count)
+        assert count.sum() == n and count[2] == 0
+        seen[tuple(count)] = seen.get(tuple(count), 0) + 1
+
+    def distance(p):
+        "Of the counts that are expected ten times: Pearson's, by its 1e-6 quantile."
+        every = [(a, b, 0, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)]
+        expected = draws * multinomial.pmf(every, n, p)
+        often = expected > 10
+        found = np.array([seen.get(counts, 0) for counts in every])
+        parts = (found - expected)[often] ** 2 / expected[often]
+        return parts.sum() / chi2(often.sum()).ppf(1 - 1e-6)
+
+    assert distance(p) < 1
+    assert distance([0.2, 0.45, 0.0, 0.35]) > 1  # the control
 
 
 # ---------------------------------------------------------------- coarse counts
