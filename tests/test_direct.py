@@ -37,7 +37,7 @@ from hdp_nb.direct import (
 from hdp_nb.dp import log_concentration, slice_concentration
 from hdp_nb.exact import joint_distribution_test
 from hdp_nb.franchise import FranchiseSampler, FranchiseState, empty_franchise, seat_by_topic
-from hdp_nb.lda import LDASampler
+from hdp_nb.lda import LDASampler, resample_finite_weights
 from hdp_nb.priors import fixed_prior, gamma_prior, log_density, log_normal_prior
 from hdp_nb.special import log_antoniak, log_stirling
 from hdp_nb.synthetic import make_bars
@@ -348,6 +348,20 @@ def test_one_document_by_lists_and_by_rows():
                 counts[i, np.searchsorted(slots, k) % len(slots) if k in slots else -1] += 1
         shares.append(counts / 3000)
     assert abs(shares[0] - shares[1]).max() < 0.05
+
+
+def test_sums_of_coefficients_follow_them():
+    "A topic is found by sums over 16 coefficients: where the running sum of all exceeds u."
+    rng = np.random.default_rng(0)
+    coef, sums = rng.random(64), np.zeros(64)
+    sums[:4] = coef.reshape(4, 16).sum(axis=1)
+    for k in rng.permutation(64):
+        new, old = rng.random() * (k % 3 > 0), coef[k]
+        assert np.isclose(vector_kernels._change(coef, sums, k, new), new - old)
+        assert coef[k] == new and np.allclose(sums[:4], coef.reshape(4, 16).sum(axis=1))
+    for u in rng.random(200) * coef.sum():
+        found = vector_kernels._find_in_blocks(coef, sums, u)
+        assert found == np.searchsorted(np.cumsum(coef), u, side="right")
 
 
 def test_many_topics():
@@ -790,6 +804,27 @@ def exact_lda(docs, V, eta, alpha, gamma, K, learned):
             )
             same, tables, total = same + p * np.equal.outer(z, z), tables + p * m.sum(), total + p
     return same / total, tables / total
+
+
+def test_gamma_of_finitely_many_topics():
+    "Given the tables, against quadrature, with the weights integrated out; a fixed one stays."
+    rng, m_k, m, K = np.random.default_rng(0), np.array([5, 2, 0, 9]), np.array([50, 60]), 3
+    own = m[:1]  # of the workspace; what comes after it stays
+    beta, gamma, mean, n = np.zeros(4), 1.0, 0.0, 6000
+    assert resample_finite_weights(rng, beta, m_k, K, 0.7, fixed_prior(), own) == 0.7
+    assert np.isclose(beta[:K].sum(), 1) and beta[K] == 0
+    for _ in range(n):
+        gamma = resample_finite_weights(rng, beta, m_k, K, gamma, gamma_prior(2.0, 1.0), own)
+        mean += gamma / n
+    assert m.tolist() == [7, 60]
+
+    def exact(K):
+        at = np.linspace(1e-4, 30, 30_000)
+        p = at * np.exp(-at) / poch(at, 7) * poch(at / K, 5) * poch(at / K, 2)
+        return (p * at).sum() / p.sum()
+
+    assert abs(mean / exact(K) - 1) < 0.05
+    assert abs(mean / exact(30) - 1) > 0.1  # the control
 
 
 OTHER = ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8)

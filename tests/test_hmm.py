@@ -19,7 +19,14 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.emissions import hmm_emission, symbols
 from hdp_nb.exact import joint_distribution_test, posterior_error
 from hdp_nb.finite_hmm import FiniteHMM
-from hdp_nb.hmm import exact_states, make_direct_sweep, new_direct_workspace, no_parent
+from hdp_nb.hmm import (
+    HMMPrior,
+    exact_states,
+    make_direct_sweep,
+    new_direct_workspace,
+    no_parent,
+    resample_rows,
+)
 from hdp_nb.hmm_blocked import (
     make_draw_parameters,
     make_ffbs,
@@ -38,6 +45,7 @@ from hdp_nb.hmm_predict import (
     sample_sequence,
 )
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences, expand_capacity
+from hdp_nb.priors import FIXED_PRIOR, gamma_prior
 from hdp_nb.sequence_models import HDPHMM
 
 # (sequences, symbols, eta, alpha, gamma, kappa)
@@ -182,6 +190,25 @@ def test_exact_with_everything_learned(method, n):
         0.5, 1, 1, 1, **{**priors, "alpha_prior": (2, 0.5)}, n_grid=28
     )  # a rate taken for a scale, say
     assert abs(found[2][0] / wrong[0] - 1) > 0.1
+
+
+@pytest.mark.parametrize("method", ["direct", "beam", "weak_limit"])
+def test_eta_is_drawn_where_it_is_free(method):
+    for prior, free in ((None, False), ((1, 1), True)):
+        sampler = make([[0, 0, 1, 2, 1]], 3, 0.5, method=method, **FIXED, eta_prior=prior)
+        rng = np.random.default_rng(0)
+        state = sampler.update(rng, sampler.init(rng))
+        assert (float(state.stats.eta) != 0.5) == free
+
+
+def test_rows_without_transitions_say_nothing():
+    "Of the concentration and of the weight of staying: nothing is drawn for them."
+    drawn, prior = [], HMMPrior(gamma_prior(1, 1), FIXED_PRIOR, gamma_prior(1, 1))
+    for n_a in ([[3, 5, 2]], [[3, 0, 5, 0, 0, 2]]):
+        alpha, kappa = np.array(0.01), np.array(0.02)
+        resample_rows(np.random.default_rng(0), np.array(n_a), alpha, kappa, prior, 4, 1)
+        drawn.append((float(alpha), float(kappa)))
+    assert drawn[0] == drawn[1] and 0.01 not in drawn[0]
 
 
 def test_exact_without_stickiness_learned():

@@ -338,6 +338,22 @@ def test_a_sweep_of_the_documents_from_its_definition():
     assert 1 / work.inv[1] >= total and np.isclose(work.g[:3, 1].sum(), total)
 
 
+@pytest.mark.parametrize("absent", [0, 1])
+def test_topics_are_scaled_by_all_words(absent):
+    "Also by those that do not occur, of which there is one at most: numbers after V are not read."
+    corpus = Corpus.from_docs([[0, 1, 1], [2, 0]], n_words=3 + absent)
+    sampler, rng = ParallelSampler(corpus, 0.4, init=2), np.random.default_rng(0)
+    state = sampler.init(rng)
+    plan = sampler.plan._replace(start=np.append(sampler.plan.start, 5)[:-1])
+    work = new_parallel_workspace(plan, state.beta.size)
+    in_turn(
+        sample_topics, work.log_p.size, np.uint64(1), 2, gamma_table(0.4), state.n_vk, plan, work
+    )
+    _scale_topics(np.random.default_rng(1), state, Offered(2, 0.0), plan, work)
+    others = np.random.default_rng(1).standard_gamma(0.4, 2) * absent
+    assert np.allclose(1 / work.inv[:2], work.g[:3, :2].sum(axis=0) + others)
+
+
 @pytest.mark.parametrize("eta", [1e-6, 1e-3, 1.0, 3.0])
 def test_any_eta(eta):
     corpus, _ = make_bars(n_docs=40, doc_len=30, grid=4, random_state=0)
