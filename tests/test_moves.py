@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import betaln, logsumexp
 from test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
@@ -34,6 +35,7 @@ from hdp_nb.moves import (
     end_moves,
     fit_curve,
     log_node_share,
+    weigh_shares,
 )
 from hdp_nb.pairs import Proposal, find_shares, propose_duplicates
 from hdp_nb.parallel import ParallelSampler
@@ -215,6 +217,41 @@ def test_shares_that_only_the_prior_knows_are_drawn_from_it():
         assert np.allclose(workspace.u + workspace.u1, 1)
     assert abs(np.mean(u) - 0.2) < 0.02 and abs(np.var(u) - 0.2 * 0.8 / 6) < 0.003
     assert abs(np.mean(u) - 0.5) > 0.2
+
+
+def test_shares_are_weighed_by_the_evidence():
+    """(M3) is about the integral over the shares, whichever are drawn, and the integral on average;
+    shares that are given back have the same value again."""
+    corpus = Corpus.from_docs([[0] * 6 + [1], [2], [1, 1, 2, 2, 2], [3] * 4], n_words=4)
+    state = DirectSampler(corpus, init=np.arange(17) % 3).init(np.random.default_rng(0))
+    cells, rng = count_cells(corpus.x, corpus.offsets), np.random.default_rng(0)
+    _, mixture, w = begin_moves(rng, cells, state, 2)
+    mixture.alpha[:] = 0.9, 1.5, 2.0, 0.9
+    w.weight[0], w.b[0], w.b1[0] = 0.6, 0.7, 0.3  # the least powers are 0.378 and 0.162
+    w.one[:], w.two[:] = [0.5, 0.3, 0.1, 0.1], [0.05, 0.15, 0.5, 0.3]
+    w.pi_m[:] = 0.4, 0.3, 0.5, 1e-6
+    w.rest[:] = rng.uniform(0.05, 0.2, len(cells.word))
+    expected = 0.0
+    for j in range(4):
+        at = slice(cells.indptr[j], cells.indptr[j + 1])
+        word, n, rest = cells.word[at], cells.n[at], w.rest[at]
+        mass = mixture.alpha[j] * 0.6
+
+        def likelihood(u):
+            return np.prod((rest + w.pi_m[j] * (u * w.one[word] + (1 - u) * w.two[word])) ** n)
+
+        powers = mass * 0.7 - 1, mass * 0.3 - 1
+        area = quad(likelihood, 0, 1, weight="alg", wvar=powers)[0]
+        expected += np.log(area / likelihood(0.7)) - betaln(mass * 0.7, mass * 0.3)
+    found = []
+    for _ in range(600):
+        found.append(weigh_shares(rng, cells, mixture, w, True) - expected)
+        again = weigh_shares(rng, cells, mixture, w, False) - expected
+        assert again == pytest.approx(found[-1], abs=1e-6)
+    assert np.allclose(w.mean, 0.7 * w.one + 0.3 * w.two)
+    ratio, found = np.exp(found), np.abs(found)
+    assert abs(ratio.mean() - 1) < 4 * ratio.std() / np.sqrt(600) < 0.1
+    assert found.mean() < 0.3 and found.max() < 2  # as the density has the poles of the integrand
 
 
 def test_shares_of_a_node_are_tiny_by_their_weight():
