@@ -86,9 +86,9 @@ def full_bound(X, resp, log_phi, weight, alpha):
 
 
 class Setting:
-    def __init__(self):
+    def __init__(self, doc_len=40):
         self.corpus, self.truth = make_bars(
-            n_docs=120, doc_len=40, grid=5, n_test=60, concentration=2.0, random_state=0
+            n_docs=120, doc_len=doc_len, grid=5, n_test=60, concentration=2.0, random_state=0
         )
         self.docs, self.X = distinct_words(self.corpus), self.corpus.to_matrix().toarray()
         start = first_state(np.random.default_rng(0), V, K, 1.0, 1.0, 0.5)
@@ -113,6 +113,12 @@ class Setting:
 @pytest.fixture(scope="module")
 def s():
     return Setting()
+
+
+@pytest.fixture(scope="module")
+def brief():
+    "Documents of one word each."
+    return Setting(doc_len=1)
 
 
 def online(state):
@@ -272,6 +278,23 @@ def test_change_of_the_bound_by_a_split(s, k):
     )  # every token of the topic is in one child or the other
 
 
+def test_children_of_a_topic_share_what_the_minibatch_has_not(s):
+    "Words outside it count towards their totals, by the share of each child."
+    batch, k, share = make_batch(take(s.docs, np.arange(2)), V), 1, 0.3
+    rng, W = np.random.default_rng(0), len(batch.vocab)
+    E = topic_factors(s.state.lam, batch)
+    found, work = e_step(batch, E, s.weight, s.alpha), new_trial_workspace(batch)
+    topic, rules = trial_topic(s.state, batch, k, share), TrialRules(0.5, V, 1.0, 0.0, 1, 500)
+    A, B, child = rng.gamma(1, 1, W), rng.gamma(1, 1, W), np.zeros((2, V))
+    child[:, batch.vocab] = A, B
+    _fit_trial(batch.entries, found, E, topic, rules, A, B, work)
+    over, smooth = s.state.lam[:, k] - 0.5, np.array([[share], [1 - share]])
+    lam2 = 0.5 + over * (child + smooth) / (child.sum(axis=0) + 1.0)
+    log_phi = digamma(lam2) - digamma(lam2.sum(axis=1, keepdims=True))
+    assert topic.rest > 5 and topic.rest == pytest.approx(np.delete(over, batch.vocab).sum())
+    assert np.allclose([work.E1, work.E2], np.exp(log_phi[:, batch.vocab]))
+
+
 def test_the_restricted_iteration_climbs(s):
     rng = np.random.default_rng(3)
     start = rng.gamma(1, 1, (2, len(s.batch.vocab)))
@@ -353,18 +376,20 @@ def test_holding_out_keeps_every_token(s):
 # Births
 
 
-def test_a_birth_is_its_formulas(s):
-    "(O6) document by document, and (O7)."
-    rng, W, weight = np.random.default_rng(0), len(s.batch.vocab), s.alpha / (K + 1)
+@pytest.mark.parametrize("setting, alpha, part", [("s", 0.125, 1 / (K + 1)), ("brief", 0.2, 0.9)])
+def test_a_birth_is_its_formulas(request, setting, alpha, part):
+    "(O6) document by document, also where the others are left with less than one token."
+    s = request.getfixturevalue(setting)
+    rng, W, weight = np.random.default_rng(0), len(s.batch.vocab), alpha / (K + 1)
     words, counts, mass, seen = (
         s.docs.words,
         s.docs.counts,
         s.state.lam[s.batch.vocab].sum(1) - K * 0.5,
         s.X.sum(0)[s.batch.vocab],
     )
-    start, u, n = rng.gamma(1, 1, W), np.empty(len(words)), s.docs.lengths / (K + 1)
+    start, u, n = rng.gamma(1, 1, W), np.empty(len(words)), s.docs.lengths * part
     A = start.copy()
-    rules = BirthRules(0.5, V, weight, s.alpha, 3.0, 1, 500)
+    rules = BirthRules(0.5, V, weight, alpha, 3.0, 1, 500)
     born = Newborn(A, u, n, np.empty(W))
     _fit_birth(s.batch.entries, s.found.norm, mass, seen, rules, born)
     lam = 0.5 + mass * start / (seen + 3)
@@ -372,12 +397,12 @@ def test_a_birth_is_its_formulas(s):
     for j in range(0, 120, 10):
         at, n_j, moved = (
             slice(s.docs.offsets[j], s.docs.offsets[j + 1]),
-            s.docs.lengths[j] / (K + 1),
+            s.docs.lengths[j] * part,
             np.inf,
         )
         while moved >= 1e-3 * s.docs.lengths[j]:
-            own = s.found.norm[at] / np.exp(digamma(s.alpha + s.docs.lengths[j]))
-            x, y = np.exp(digamma([weight + n_j, s.alpha - weight + s.docs.lengths[j] - n_j]))
+            own = s.found.norm[at] / np.exp(digamma(alpha + s.docs.lengths[j]))
+            x, y = np.exp(digamma([weight + n_j, alpha - weight + s.docs.lengths[j] - n_j]))
             share = x * E_new[s.batch.rows[at]] / (x * E_new[s.batch.rows[at]] + y * own)
             moved, n_j = abs(counts[at] @ share - n_j), counts[at] @ share
         assert np.allclose(u[at], share, atol=1e-5) and np.isclose(n[j], n_j, atol=1e-3)
@@ -387,6 +412,9 @@ def test_a_birth_is_its_formulas(s):
         and 0 < u.min() < u.max() < 1
     )
 
+
+def test_a_birth_takes_tokens_of_all_topics(s):
+    "(O7)."
     taken = fit_birth(
         np.random.default_rng(1), online(s.state), s.batch, s.E, s.found, OnlineOptions()
     )
@@ -479,8 +507,10 @@ def test_no_trials_no_new_topics(s):
 # Merges and deletions
 
 
+@pytest.mark.parametrize("setting", ["s", "brief"])
 @pytest.mark.parametrize("k1, k2", [(0, 1), (2, 5), (3, 4)])
-def test_change_of_the_bound_by_a_merge(s, k1, k2):
+def test_change_of_the_bound_by_a_merge(request, setting, k1, k2):
+    s = request.getfixturevalue(setting)
     change, column = merge_change(s.state, s.batch, s.E, s.found, k1, k2)
     assert np.allclose(column[:, 0], s.state.lam[:, k1] + s.state.lam[:, k2] - 0.5)
     rest = lambda a, axis: np.delete(a, [k1, k2], axis)
