@@ -664,3 +664,17 @@ def test_pool():
         abs(np.mean(number) - np.mean(drawn, 0)[0]) < 0.1
         and abs(np.mean(sums) - np.mean(drawn, 0)[1]) < 0.003
     )
+
+
+def test_room_for_pieces_is_doubled():
+    "And not made for each: of many pieces at most half of the room is left."
+    values = {
+        "beta": np.ones(1),
+        "K": np.array(0),
+        "alpha": np.array(1.0),
+        "gamma": np.array(200.0),
+    }
+    fields = {name: values.get(name, np.zeros(1)) for name in DirectState._fields}
+    plain = getattr(_open_pool, "py_func", _open_pool)
+    atoms, _ = plain(np.random.default_rng(0), DirectState(**fields), np.array([20]))
+    assert len(atoms) > 100 and len(atoms) <= len(atoms.base) < 2 * len(atoms)
