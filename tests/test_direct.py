@@ -43,13 +43,16 @@ from hdp_nb.special import log_antoniak, log_stirling
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topics import (
     NO_SEEDS,
+    bound_eta,
     document_alpha,
     find_pool,
     new_topic_workspace,
     predictive_topics,
     renumber_topics,
+    resample_alpha,
     resample_eta,
     resample_hyperparameters,
+    weigh_topics,
 )
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
@@ -772,6 +775,47 @@ def test_resample_eta():
         draws.append(resample_eta(rng, draws[-1], n_vk, n_k, NO_SEEDS, gamma_prior(a, b)))
     assert abs(np.mean(draws) / mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws) / mean(1) - 1)
     assert resample_eta(rng, 1e-6, n_vk, n_k, NO_SEEDS, gamma_prior(1e-3, 1e12)) == 1e-6
+
+
+def test_weights_of_topics_for_a_word():
+    rng, n_vk, p = np.random.default_rng(0), np.array([[3, 0, 5], [0, 0, 2]]), np.ones(3)
+    coef = rng.random(3)
+    weigh_topics(p, coef, n_vk, 1, 0.3)
+    assert p == pytest.approx(coef * [0.3, 0.3, 2.3], rel=1e-15)
+
+
+def test_bounds_of_eta():
+    "Counts keep all digits beside V eta, which does not vanish."
+    assert bound_eta(30.0, 60) == 0.5 and bound_eta(1e-9, 60) == bound_eta(0.0, 60) == 1e-6
+    for V in (1, 60, 10**6):
+        total = V * bound_eta(1e300, V)
+        assert total == pytest.approx(2.0**40) == V * bound_eta(1.01 * total, V)
+        assert [round(n + total - total, 3) for n in (1, 2**31 - 1)] == [1, 2**31 - 1]
+
+
+def test_resample_alpha():
+    "One for all documents, or one for each, against quadrature."
+    rng, prior, n = np.random.default_rng(0), gamma_prior(2.0, 1.0), 6000
+    n_tables, lengths = np.array([4, 0, 2]), np.array([6, 0, 9])
+    one, each, mean, means = np.array(1.0), np.ones(3), 0.0, np.zeros(3)
+    for _ in range(n):
+        resample_alpha(rng, one, n_tables, lengths, prior)
+        resample_alpha(rng, each, n_tables, lengths, prior)
+        mean, means = mean + one / n, means + each / n
+
+    def exact(documents):
+        at = np.linspace(1e-4, 40, 40_000)
+        p = at * np.exp(-at)
+        for j in documents:
+            p *= at ** n_tables[j] / poch(at, lengths[j])
+        return (p * at).sum() / p.sum()
+
+    assert abs(mean / exact([0, 1, 2]) - 1) < 0.05
+    assert abs(means / [exact([j]) for j in range(3)] - 1).max() < 0.05
+    assert abs(mean / exact([0]) - 1) > 0.1  # the control
+    before = each.copy()
+    resample_alpha(rng, each, n_tables, lengths, fixed_prior())
+    assert np.array_equal(each, before)
 
 
 # ---------------------------------------------------------------- LDA

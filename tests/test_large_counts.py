@@ -1,8 +1,11 @@
 "Documents of large counts: which sampler they get, and predictions that go by cells."
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import poch
 
 from hdp_nb.blocked import cell_counts
 from hdp_nb.corpus import LARGE_COUNT, Corpus
@@ -64,6 +67,30 @@ def test_counts_are_split_without_writing_tokens_out():
     seen, held = one.split_tokens(0.25, 0)
     assert seen.n_tokens + held.n_tokens == one.n_tokens
     assert abs(held.n_tokens / one.n_tokens - 0.25) < 1e-4
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_proportions_of_small_documents_by_all_topics_of_their_tokens(each):
+    "(A3) exactly, for documents of the same weights and of weights of their own."
+    docs = [[0, 0, 1], [], [2, 2, 2, 2]]
+    phi = np.array([[0.5, 0.1, 0.3, 0.2], [0.4, 0.2, 0.1, 0.2], [0.1, 0.7, 0.6, 0.6]])
+    weight = np.array([[0.7, 0.4, 1.0, 0.0], [0.2, 0.1, 0.5, 0.0], [1.5, 0.3, 0.2, 0.0]])
+    weight = weight if each else weight[0]
+    cells, pi = cell_counts(Corpus.from_docs(docs, n_words=3)), np.empty((3, 4))
+    fold_in_cells(np.random.default_rng(0), cells, phi, weight, 10_000, 10, pi)
+
+    def exact(doc, a):
+        total, mean = 0.0, np.zeros(4)
+        for z in product(range(3), repeat=len(doc)):
+            n_k = np.bincount(np.array(z, int), minlength=4)
+            p = poch(a[:3], n_k[:3]).prod() * phi[doc, z].prod() if doc else 1.0
+            total, mean = total + p, mean + p * (a + n_k) / (a.sum() + len(doc))
+        return mean / total
+
+    weights = np.broadcast_to(weight, (3, 4))
+    assert abs(pi - [exact(doc, a) for doc, a in zip(docs, weights)]).max() < 0.01
+    assert (pi[:, 3] == 0).all() and np.allclose(pi[1], weights[1] / weights[1].sum())
+    assert abs(pi[0] - exact([0, 0, 2], weights[0])).max() > 0.05  # the control
 
 
 def test_proportions_by_cells_are_those_by_tokens(fitted):
