@@ -159,3 +159,6 @@ def test_topics_that_hardly_have_a_word_leave_proportions_finite():
     phi[0, 0] = 1.0
     fold_in_cells(np.random.default_rng(0), cells, phi, np.array([1, 1e-200, 1e-200, 0]), 20, 5, pi)
     assert np.isfinite(pi).all() and np.allclose(pi.sum(axis=1), 1) and pi[0, 0] > 0.99
+    phi[1:] = 0.0  # a word that no topic has is no reason for a column that is no topic
+    fold_in_cells(np.random.default_rng(0), cells, phi, np.array([1, 1.0, 1.0, 0]), 20, 5, pi)
+    assert (pi[:, 3] == 0).all() and np.allclose(pi.sum(axis=1), 1)
