@@ -627,6 +627,8 @@ class DPMixtureSampler:
         if isinstance(state, dict):
             return
         K, capacity, again = len(n_k), len(state.n_k), self.state(z)
+        if hasattr(state.stats, "stale"):  # constants are made again, whatever a file says they are
+            state.stats.stale[:] = True
         check_same("K", state.K, np.array([K]))
         check_entries("alpha", state.alpha, shape=(1,))
         check_same("n_k", state.n_k, n_k)

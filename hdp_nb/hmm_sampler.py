@@ -649,7 +649,10 @@ class HMMSampler:
         for name in ("n_ab", "n_ba", "n_a", "n_k"):
             check_same(name, getattr(state, name), getattr(again, name))
         # What follows from the counts is made anew by a recount, but where it waits for its use.
-        known = self.emission.kept if hasattr(stats, "stale") else stats._fields
+        cached = hasattr(stats, "stale")
+        if cached:  # constants are made again, whatever a file says they are
+            state.stats.stale[:] = True
+        known = self.emission.kept if cached else stats._fields
         for name in known:
             if np.ndim(getattr(stats, name)):
                 check_same(name, getattr(state.stats, name), getattr(again.stats, name))

@@ -513,6 +513,36 @@ def test_a_checkpoint_short_of_an_entry(model, name, folder):
     make(4).fit(data, checkpoint="c.npz")
 
 
+CACHED = [
+    (lambda n: DPMixture("normal", n_iter=n), "inv_scale", np.random.default_rng(0).normal(size=9)),
+    (
+        lambda n: HDPHMM(emission="normal", n_iter=n, max_states=4, moves=0),
+        "log_norm",
+        np.random.default_rng(0).normal(size=12),
+    ),
+]
+
+
+@pytest.mark.parametrize("make, name, numbers", CACHED, ids=["mixture", "states"])
+def test_constants_in_a_checkpoint_are_not_believed(make, name, numbers, folder):
+    "A checkpoint may say that they belong to their component: the same draws follow either way."
+    rows = numbers[:, None]
+    begin = lambda n: make(n).set_params(n_chains=1, burn_in=1, thin=1, random_state=0)
+    whole = begin(6).fit(rows).trace_
+    begin(3).fit(rows, checkpoint="c.npz")
+    Path("good.npz").write_bytes(Path("c-0.npz").read_bytes())
+
+    def change(arrays):
+        (stats,) = (key.removesuffix("stale") for key in arrays if key.endswith("stats/stale"))
+        arrays[stats + name][:] = 7.0
+        arrays[stats + "stale"][:] = False
+
+    for edit in (lambda arrays: None, change):
+        edited("good.npz", "c-0.npz", edit)
+        again = begin(6).fit(rows, checkpoint="c.npz").trace_
+        assert all(np.array_equal(whole[key], again[key]) for key in whole)
+
+
 BAD_MODELS = [
     ("indices", first_entry("samples_/0/indices", 10**9)),
     ("indices", first_entry("samples_/1/indices", 10**6)),
