@@ -182,22 +182,21 @@ def _fit(args: argparse.Namespace) -> int:
 
 def _fit_source(args: argparse.Namespace) -> int:
     "`hdp_nb fit`, of documents in a file."
-    begin, out = time.monotonic(), Path(args.out)
-    if out.is_symlink():
-        out = Path(os.path.realpath(out))
+    begin = time.monotonic()
+    out = Path(os.path.realpath(args.out) if os.path.islink(args.out) else args.out)
     check_out(out, args.overwrite)
     if args.overwrite and (out / "summary.json").is_file():
         found = read_json(out, "summary.json").get("corpus", "of hdp_nb")
         _say(args, f"The results in {out}, {found}, stand until the new ones replace them")
     if args.resume:
         _take_up(args, out.with_name(f"{out.name}.part"))
-    as_tree = args.levels is not None or args.seed_words is not None
-    args.sampler = args.sampler or ("direct" if as_tree else "crf")
     corpus, args.note = load_argument(args)
     if args.note:
         _say(args, args.note)
     level = _level(corpus, args.group)
     train, test, rows = _split(corpus, args.test_size, args.seed)
+    if args.sampler is None:
+        args.sampler = _default_sampler(args, train)
     with unfinished_run(out) as part:
         model = _sample(args, train, part, corpus)
         _say(args, "Scoring, drawing, writing")
@@ -218,6 +217,13 @@ def _fit_source(args: argparse.Namespace) -> int:
     return 0
 
 # %% ../nbs/76_cli.ipynb #f4d5dbff
+def _default_sampler(args: argparse.Namespace, train: Any) -> str:
+    "Where no sampler is named: its own name, not 'auto', for settings that say what ran."
+    if args.levels is not None or args.seed_words is not None:
+        return "direct"
+    return hdp_nb.HDP(init=args.init, split_merge=args.split_merge).choose_sampler(train)
+
+
 def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> Any:
     "The model, fitted to `train`; continues this run's checkpoint in `part` if there is one."
     model = _estimator(args).set_params(
@@ -528,8 +534,8 @@ def _add_sampling(group: Any) -> None:
         "--sampler",
         help="crf: the Chinese restaurant franchise; direct: without tables, quicker sweeps that"
         " mix worse; hybrid of the two; parallel: all cores sweep documents, for large corpora;"
-        " blocked: all tokens of a word in a document at a time, for large counts"
-        " (crf; with --levels or --seed-words direct)",
+        " blocked: all tokens of a word in a document at a time, for large counts (crf, for large"
+        " counts blocked; with --levels or --seed-words direct)",
     )
     numbers = {"type": int, "metavar": "N"}
     add_option(

@@ -507,8 +507,18 @@ class HDP(GibbsTopicModel):
         self.seed_words = seed_words
         self.seed_strength = seed_strength
 
-    def _chosen(self, corpus: Corpus) -> str:
-        "The name of the sampler: what 'auto' stands for."
+    def choose_sampler(self, corpus: Corpus) -> str:
+        """The name of the sampler that `fit` takes: what "auto" stands for.
+
+        Parameters
+        ----------
+        corpus : Corpus
+
+        Returns
+        -------
+        str
+            `sampler` itself unless it is "auto".
+        """
         if self.sampler != "auto":
             return self.sampler
         sequential = isinstance(self.init, str) and self.init == "sequential"
@@ -535,7 +545,7 @@ class HDP(GibbsTopicModel):
             raise ValueError(
                 f"sampler must be one of {', '.join(map(repr, takes))}, got {self.sampler!r}"
             )
-        self.sampler_ = self._chosen(corpus)
+        self.sampler_ = self.choose_sampler(corpus)
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = MANY if self._opposite() else init
         while isinstance(init, (MoveState, SplitMergeState)):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse
 from matplotlib.figure import Figure
 
 import hdp_nb
@@ -671,6 +672,17 @@ def test_a_run_cannot_be_cut_short_or_thinned_otherwise(run, break_off):
         json.loads(Path("run/summary.json").read_text())["sweeps"] == [8]
         and set(contents("run")) <= results.RESULTS
     )
+
+
+@pytest.mark.parametrize("counts, sampler", [(1, "crf"), (400, "blocked")])
+def test_the_sampler_is_chosen_by_the_counts_and_named_in_the_settings(run, counts, sampler):
+    X = np.random.default_rng(0).integers(1, 3, size=(12, 5)) * counts
+    scipy.sparse.save_npz("counts.npz", scipy.sparse.csr_matrix(X))
+    short = ("--n-iter", 3, "--moves", 0, "--init", 3, "--test-size", 0, "--quiet")
+    assert run("fit", "counts.npz", "--out", "counted", *short)[0] == 0
+    assert json.loads(Path("counted/summary.json").read_text())["settings"]["sampler"] == sampler
+    code, _, err = run("fit", "counts.npz", "--out", "none", "--sampler", "", *short)
+    assert code == 2 and err.startswith("hdp_nb: error: sampler must be one of 'auto', 'crf'")
 
 
 def test_checkpoints_of_versions_that_wrote_no_settings(run, break_off):
