@@ -26,7 +26,7 @@ import joblib
 import numpy as np
 from tqdm import tqdm
 
-from .checks import check_int
+from .checks import MOST_CHAINS, check_int
 from .files import load_npz, locked, rng_from_dict, rng_to_dict, save_npz
 from .recounts import naming
 
@@ -667,7 +667,7 @@ def run_chains(
     """
     schedule = _Schedule(n_iter, burn_in, thin)
     _check(rng, schedule, _Checkpoint(checkpoint, checkpoint_every, resume, seed))
-    n_chains = check_int("n_chains", n_chains, 1)
+    n_chains = check_int("n_chains", n_chains, 1, MOST_CHAINS)
     starts = _per_chain("states", states, n_chains)
     callbacks = _per_chain("callback", callback, n_chains)
     samplers = _per_chain("sampler", sampler, n_chains)

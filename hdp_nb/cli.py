@@ -21,9 +21,12 @@ import hdp_nb
 from hdp_nb.arguments import (
     add_corpus_arguments,
     add_option,
+    auto_argument,
     count_argument,
+    gamma_argument,
     load_argument,
     number_argument,
+    prior_argument,
     seeds_argument,
     source_argument,
 )
@@ -54,13 +57,15 @@ class _Parser(argparse.ArgumentParser):
     "Answers a mistake with one line instead of the whole usage."
 
     def error(self, message: str) -> NoReturn:
+        message = " ".join(message.split())
         self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 # %% ../nbs/76_cli.ipynb #00a3f60b
 def _one_line(error: Exception) -> str:
     "The message of an exception as one line, in the command line's terms."
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        found = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return found.replace("\n", r"\n")  # which names of files may have
     message = " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1)
     if message.startswith("seed_"):
         message = message.replace("seed_", "--seed-", 1).replace("words of X", "words of CORPUS")
@@ -400,22 +405,6 @@ def _show_topics(args: argparse.Namespace) -> int:
     return 0
 
 # %% ../nbs/76_cli.ipynb #d4737d12
-def _gamma(text: str, also: str = "") -> list[float]:
-    "'SHAPE,RATE' as two numbers."
-    try:
-        shape, rate = map(float, text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"takes SHAPE,RATE (two numbers){also}, got {text!r}"
-        ) from None
-    return [shape, rate]
-
-
-def _prior(text: str) -> list[float] | None:
-    "A gamma prior, or 'fixed' as None."
-    return None if text == "fixed" else _gamma(text, " or fixed")
-
-
 def _names(text: str) -> list[str]:
     "Names, separated by commas."
     return text.split(",")
@@ -424,11 +413,6 @@ def _names(text: str) -> list[str]:
 def _init(text: str) -> int | str:
     "A number of topics, or the name of a way to begin."
     return int(text) if text.lstrip("-").isdigit() else text
-
-
-def _sweeps(text: str) -> int | str:
-    "A number of sweeps, or 'auto'."
-    return text if text == "auto" else int(text)
 
 # %% ../nbs/76_cli.ipynb #6184f61e
 def _add_fit(commands: Any) -> None:
@@ -506,14 +490,14 @@ def _add_model(group: Any) -> None:
     for name in ("alpha", "gamma"):
         group.add_argument(
             f"--{name}-prior",
-            type=_prior,
+            type=prior_argument,
             default=[1.0, 1.0],
             metavar="SHAPE,RATE",
             help=f"gamma prior of {name}; 'fixed' holds it where it is (1,1)",
         )
     group.add_argument(
         "--eta-prior",
-        type=_gamma,
+        type=gamma_argument,
         metavar="SHAPE,RATE",
         help="gamma prior of eta, which is then learned, from --eta if that is given (1,1)",
     )
@@ -543,7 +527,7 @@ def _add_sampling(group: Any) -> None:
         "--moves",
         "moves between numbers of topics before every sweep, 0 for none, or 'auto': as many as a"
         " third of a sweep's time allows; none with --levels",
-        type=_sweeps,
+        type=auto_argument,
         default="auto",
         metavar="N",
     )
@@ -552,7 +536,7 @@ def _add_sampling(group: Any) -> None:
         "--split-merge",
         "proposals to split or merge topics before every sweep, or 'auto': one, more rarely the"
         " more tokens there are, with the samplers direct and parallel; none with --levels",
-        type=_sweeps,
+        type=auto_argument,
         default="auto",
         metavar="N",
     )
@@ -560,7 +544,7 @@ def _add_sampling(group: Any) -> None:
         group,
         "--n-iter",
         "sweeps over all tokens, or 'auto': until the chains agree, 3,000 at most",
-        type=_sweeps,
+        type=auto_argument,
         default=300,
         metavar="N",
     )
@@ -675,6 +659,8 @@ def main(argv: list[str] | None = None) -> int:
         Exit code: 0 for success, 2 for a mistake (one line on standard error says what), 130 after
         Ctrl-C.
     """
+    # A terminal may not know a letter of a text, and names of files need not be text at all.
+    sys.stdout.reconfigure(errors="backslashreplace")
     try:
         args = _parser().parse_args(argv)
         code = args.run(args)

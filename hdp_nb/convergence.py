@@ -18,7 +18,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn import exceptions
 
-from .checks import check_int
+from .checks import MOST_CHAINS, check_int
 
 # %% ../nbs/60_convergence.ipynb #34ff9f34
 def _halves(x: np.ndarray) -> np.ndarray:
@@ -333,7 +333,7 @@ def begin_apart(sampler: Any, n_chains: int, many: int = MANY) -> Any:
     -------
     list of Sampler, or `sampler` itself for one chain
     """
-    if check_int("n_chains", n_chains, 1) == 1:
+    if check_int("n_chains", n_chains, 1, MOST_CHAINS) == 1:
         return sampler
     return [sampler.start(many if i % 2 else 1) for i in range(n_chains)]
 

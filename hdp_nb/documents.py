@@ -309,7 +309,7 @@ class Texts:
         if text is not None and not isinstance(text, str):
             what = "a text" if self.column is None else f"a text as {self.column!r}"
             raise ValueError(f"{self.path}: {where} must have {what}, got {text!r:.40}")
-        return text or ""
+        return _characters(text or "")
 
     def __iter__(self) -> Iterator[str]:
         if not self.folder:
@@ -335,8 +335,8 @@ class Texts:
         if self.folder:
             names = [file.relative_to(self.path) for file in text_files(self.path)]
             folders = ["" if name.parent == Path() else name.parent.as_posix() for name in names]
-            return ({"folder": folders} if any(folders) else {}) | {
-                "file": [name.name for name in names]
+            return ({"folder": list(map(_characters, folders))} if any(folders) else {}) | {
+                "file": [_characters(name.name) for name in names]
             }
         if self.column is None:
             return {}
@@ -352,7 +352,12 @@ class Texts:
                     del groups[name]
                 else:
                     groups[name].append(label)
-        return groups or {}
+        return {_characters(name): labels for name, labels in (groups or {}).items()}
+
+
+def _characters(text: str) -> str:
+    "With a ? for what is no character: half of a pair in JSON, a byte in a file's name."
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _label(value: Any) -> str | None:
@@ -361,7 +366,7 @@ def _label(value: Any) -> str | None:
         return ""
     if isinstance(value, (dict, list, bytes)) or len(text := str(value)) > 100:
         return None
-    return text
+    return _characters(text)
 
 # %% ../nbs/03_documents.ipynb #d2221c18
 @contextmanager

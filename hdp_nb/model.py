@@ -28,6 +28,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .chain import Chain, Sampler, run_chains
 from hdp_nb.checks import (
+    MOST_CHAINS,
+    MOST_MOVES,
     as_rng,
     check_int,
     check_labels,
@@ -98,7 +100,7 @@ class SampledModel(SavedModel):
     def _rounds(self) -> list[int]:
         "Numbers of sweeps after which the run may end; the last is the most."
         auto = self.n_iter == "auto"
-        if auto and check_int("n_chains", self.n_chains, 1) == 1:
+        if auto and check_int("n_chains", self.n_chains, 1, MOST_CHAINS) == 1:
             raise ValueError(
                 "n_chains must be at least 2 with n_iter='auto', which compares chains"
             )
@@ -126,7 +128,7 @@ class SampledModel(SavedModel):
         Sets burn_in_, trace_, traces_, convergence_ and converged_. Returns the chains, and the
         index of the one to show.
         """
-        rounds, n_chains = self._rounds(), check_int("n_chains", self.n_chains, 1)
+        rounds, n_chains = self._rounds(), check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
         rng, note, chains = as_rng(self.random_state), "", list[Chain]()
         end = math.inf if self.max_time is None else time.monotonic() + self.max_time
         for n_iter in rounds:
@@ -195,7 +197,7 @@ class SampledModel(SavedModel):
     def _n_moves(self, moves: Any) -> int | None:
         "Moves before every sweep that `moves` asks for; None for as many as their time allows."
         if not isinstance(moves, str):
-            return check_int("moves", moves, 0)
+            return check_int("moves", moves, 0, MOST_MOVES)
         if moves != "auto":
             raise ValueError(f'moves must be "auto" or a whole number of at least 0, got {moves!r}')
         return None
@@ -351,7 +353,7 @@ def with_moves(model: Any, sampler: Sampler, kind: Callable[..., Sampler], n: in
     ValueError
         A parameter of the model is not a whole number of at least 0.
     """
-    n = check_int("split_merge", n, 0)
+    n = check_int("split_merge", n, 0, MOST_MOVES)
     if model.split_merge_until is not None:
         check_int("split_merge_until", model.split_merge_until, 0)
     scans = check_int("split_merge_scans", model.split_merge_scans, 0)

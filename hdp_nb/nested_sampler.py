@@ -17,7 +17,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.special import logsumexp
 
 from .chain import with_attributes
-from .checks import check_concentrations, check_eta, check_int
+from .checks import MOST_MOVES, check_concentrations, check_eta, check_int
 from .corpus import Corpus, as_corpus
 from .dp import largest_shares
 from hdp_nb.nested import (
@@ -440,7 +440,7 @@ class NestedSampler:
             bool(shared_epsilon),
             n_flips,
             check_int("n_near", n_near, 1),
-            check_int("split_merge", split_merge, 0),
+            check_int("split_merge", split_merge, 0, MOST_MOVES),
         )
         self.data = nested_data(c)
 

@@ -287,7 +287,7 @@ def write_report(folder: Path) -> None:
         reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ValueError(f"{folder}: its files are not those of hdp_nb: {reason}") from error
     with hdp_nb.files.atomic_write(folder / "report.html") as file:
-        file.write(page.encode("utf-8"))
+        file.write(page.encode("utf-8", errors="backslashreplace"))
 
 
 def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:

@@ -281,7 +281,9 @@ def write_json(path: Path, value: Any) -> None:
     path : Path
     value : anything that JSON takes
     """
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    # What is no character (half of a pair in JSON, a byte of a file's name) stays an escape.
+    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def read_json(folder: Path, name: str) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .chain import with_attributes
-from .checks import check_int
+from .checks import MOST_MOVES, check_int
 from .dp import largest_shares
 from .hmm_groups import GroupedHMMSampler, in_group
 from .hmm_predict import log_plug_in
@@ -67,7 +67,7 @@ class StateMoves:
         if not 0 < share <= 1:
             raise ValueError(f"share must be above 0 and at most 1, got {share!r}")
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
-        self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1)
+        self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1, MOST_MOVES)
         self._matrix = sum(a.size for a in base.emission.init(base.prior, 1) if a.ndim == 3)
 
     def params(self) -> dict[str, Any]:

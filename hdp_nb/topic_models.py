@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .blocked import BlockedSampler, cell_counts
 from .chain import Chain, Sampler
-from .checks import as_rng, check_int
+from .checks import MOST_CHAINS, as_rng, check_int
 from .coarse import coarsen
 from .consensus import Components
 from .convergence import MANY, begin_apart
@@ -554,7 +554,7 @@ class HDP(GibbsTopicModel):
             return self._with_topic_moves(self._seeded_sampler(corpus, init, seeds))
         base = SAMPLERS[self.sampler_]
         if self.sampler_ == "parallel":
-            n_chains = check_int("n_chains", self.n_chains, 1)
+            n_chains = check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
             base = partial(base, n_threads=max(n_jobs // n_chains, 1))
         eta, eta_prior = self._eta()

@@ -16,7 +16,7 @@ from numba import njit
 from .births import propose_birth
 from .blocked import BlockedSampler
 from .chain import with_attributes
-from .checks import check_int
+from .checks import MOST_MOVES, check_int
 from .corpus import Corpus
 from .direct import DirectSampler, HybridSampler, add_weights
 from .franchise import FranchiseSampler
@@ -400,7 +400,7 @@ class TopicMoves:
             raise ValueError(f"share must be above 0 and at most 1, got {share!r}")
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
         self.least = check_int("least", least, 1)
-        self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1)
+        self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1, MOST_MOVES)
         self.corpus = inner.corpus
         if hasattr(inner, "cells"):
             self.cells = _counted_cells(inner.cells, self.corpus.offsets)
