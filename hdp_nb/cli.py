@@ -7,6 +7,7 @@ __all__ = ['main']
 
 # %% ../nbs/76_cli.ipynb #49c39f75
 import argparse
+import io
 import json
 import os
 import re
@@ -660,7 +661,8 @@ def main(argv: list[str] | None = None) -> int:
         Ctrl-C.
     """
     # A terminal may not know a letter of a text, and names of files need not be text at all.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         args = _parser().parse_args(argv)
         code = args.run(args)
