@@ -46,16 +46,13 @@ html_js_files = [("site.js", {"defer": ""}), ("moving.js", {"defer": ""})]
 mathjax_path, mathjax_inline, mathjax_display = "katex.min.js", ["", ""], ["", ""]
 mathjax_options, myst_update_mathjax = {"defer": ""}, False
 html_search_scorer = str(HERE / "scorer.js")
-html_copy_source = html_show_sourcelink = html_show_sphinx = False
+html_copy_source = html_show_sourcelink = False
 html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
 html_theme_options = {
     "github_url": "https://github.com/hdp-nb/hdp_nb",
     "show_toc_level": 2,
     "article_header_end": ["reading"],
     "article_footer_items": ["reading"],
-    "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
-    "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
