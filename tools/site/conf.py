@@ -34,7 +34,7 @@ myst_enable_extensions, myst_dmath_double_inline = ["dollarmath"], True
 myst_heading_anchors = 4
 default_role, smartquotes = "literal", False  # straight quotes in what is typed
 autodoc_member_order, autodoc_typehints = "bysource", "none"
-toc_object_entries_show_parents = "hide"
+toc_object_entries_show_parents, add_function_parentheses = "hide", False
 autosummary_generate = ["api.md"]
 numpydoc_show_class_members = False
 
