@@ -57,8 +57,8 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-# Which notebook makes which module, and on which notebooks one builds: those whose modules its own
-# module imports, or it itself if it has none.  Some are everybody's, and nobody's prerequisite.
+# Which notebook makes which module, and on which notebooks one builds: those whose modules are
+# imported by its own module, or by its cells if it makes none.
 CELLS = {path.stem: read(path).cells for path in notebooks()}
 TEXT = {stem: "\n".join(cell.source for cell in cells) for stem, cells in CELLS.items()}
 MODULES = {s: exp[1] for s, text in TEXT.items() if (exp := re.search("default_exp (.*)", text))}
@@ -66,7 +66,7 @@ CODE = TEXT | {s: (ROOT / f"hdp_nb/{m}.py").read_text("utf-8") for s, m in MODUL
 USED = {
     stem: set(re.findall(r"from (?:hdp_nb)?\.(\w+) import", code)) for stem, code in CODE.items()
 }
-LEFT_OUT = {None, "checks", "files", "style", "plates"}
+LEFT_OUT = {None, "checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
 BUILDS_ON = {s: [t for t in CELLS if MODULES.get(t) in USED[s] - LEFT_OUT] for s in CELLS}
 html_context = {
     "default_mode": "auto",
@@ -103,8 +103,9 @@ def on_source(app, docname, source):
         shown, tags = {}, []
         if cell.cell_type == "markdown":
             cell.source = re.sub(r"\A# ", chapter, cite(cell.source, docname, places))
-            for scene, heading in [(scene, at[1]) for scene, *at in MOVING if at[0] == docname]:
-                cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
+            for scene, at, heading in MOVING:
+                if at == docname:
+                    cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
         elif "hide" in found or code in ("", "use_style()"):
             continue
         elif fold(code, False) == "Imports" == cells[-1].metadata["mystnb"].get("code_prompt_show"):
