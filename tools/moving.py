@@ -1,4 +1,4 @@
-"""The package's kernels in the browser: `python tools/run.py moving` makes tools/site/kernels.js.
+"""The package's kernels in the browser: `python tools/run.py moving` makes kernels.js.
 
 numba hands its LLVM IR over before it is optimised for this machine; with the WebAssembly target
 that llvmlite has, it becomes one module, which needs no linker: an object file of a single module

@@ -251,7 +251,7 @@ def main():
         "names", nargs="*", help="notebooks, by the beginning of their names; all if none is given"
     )
     parser.add_argument("--slow", action="store_true", help="run cells marked slow, too")
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     if args.task == "notebooks":
         run(notebooks(args.names), args.slow)
     elif args.task == "clean":

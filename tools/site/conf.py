@@ -30,12 +30,11 @@ extensions += ["sphinx_copybutton", "sphinx_design"]
 exclude_patterns = ["profile_default", ".ipynb_checkpoints", "_quarto.yml"]
 templates_path = [str(HERE / "templates")]
 nb_execution_mode, nb_merge_streams = "off", True
-myst_enable_extensions = ["dollarmath"]
-myst_dmath_allow_space, myst_dmath_allow_digits, myst_dmath_double_inline = False, False, True
+myst_enable_extensions, myst_dmath_double_inline = ["dollarmath"], True
 myst_heading_anchors = 4
 default_role, smartquotes = "literal", False  # straight quotes in what is typed
 autodoc_member_order, autodoc_typehints = "bysource", "none"
-toc_object_entries_show_parents = "hide"
+toc_object_entries_show_parents, add_function_parentheses = "hide", False
 autosummary_generate = ["api.md"]
 numpydoc_show_class_members = False
 
@@ -47,38 +46,28 @@ html_js_files = [("site.js", {"defer": ""}), ("moving.js", {"defer": ""})]
 mathjax_path, mathjax_inline, mathjax_display = "katex.min.js", ["", ""], ["", ""]
 mathjax_options, myst_update_mathjax = {"defer": ""}, False
 html_search_scorer = str(HERE / "scorer.js")
-html_copy_source = html_show_sourcelink = html_show_sphinx = False
+html_copy_source = html_show_sourcelink = False
 html_sidebars = {"index": [], "gallery": [], "moving": [], "glossary": []}
 html_theme_options = {
     "github_url": "https://github.com/hdp-nb/hdp_nb",
-    "header_links_before_dropdown": 6,
-    "navigation_depth": 2,
     "show_toc_level": 2,
     "article_header_end": ["reading"],
     "article_footer_items": ["reading"],
-    "secondary_sidebar_items": ["page-toc"],
-    "footer_start": ["copyright"],
-    "footer_end": [],
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-# Which notebook makes which module, which notebooks one imports from, and the modules of what has
-# a page of its own.
+# Which notebook makes which module, and on which notebooks one builds: those whose modules are
+# imported by its own module, or by its cells if it makes none.
 CELLS = {path.stem: read(path).cells for path in notebooks()}
 TEXT = {stem: "\n".join(cell.source for cell in cells) for stem, cells in CELLS.items()}
 MODULES = {s: exp[1] for s, text in TEXT.items() if (exp := re.search("default_exp (.*)", text))}
-LEFT_OUT = {"checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
-
-
-def prerequisites(stem):
-    exported = [cell.source for cell in CELLS[stem] if "export" in directives(cell)[0]]
-    code = "\n".join(exported) or TEXT[stem]
-    names = set(re.findall(r"from hdp_nb\.(\w+) import", code)) - LEFT_OUT
-    return [other for other in CELLS if MODULES.get(other) in names]
-
-
-BUILDS_ON = {stem: prerequisites(stem) for stem in CELLS}
+CODE = TEXT | {s: (ROOT / f"hdp_nb/{m}.py").read_text("utf-8") for s, m in MODULES.items()}
+USED = {
+    stem: set(re.findall(r"from (?:hdp_nb)?\.(\w+) import", code)) for stem, code in CODE.items()
+}
+LEFT_OUT = {None, "checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
+BUILDS_ON = {s: [t for t in CELLS if MODULES.get(t) in USED[s] - LEFT_OUT] for s in CELLS}
 html_context = {
     "default_mode": "auto",
     "titles": {stem: text.partition("\n")[0][2:] for stem, text in TEXT.items()},
@@ -86,50 +75,34 @@ html_context = {
     "builds_on": BUILDS_ON,
     "leads_to": {stem: [s for s, on in BUILDS_ON.items() if stem in on] for stem in CELLS},
 }
-PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text(encoding="utf-8"), re.M)
+PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text("utf-8"), re.M)
 autosummary_context = {
     "home": {module: stem for stem, module in MODULES.items()},
     "module_of": {f"hdp_nb.{p}": hdp_nb._HOME.get(p, p.partition(".")[0]) for p in PAGES},
 }
+shutil.rmtree(NBS / "made", ignore_errors=True)  # autosummary's pages, pictures of the gallery
 
 # Figures that move stand in moving.md, and under the headings that they name.
-MOVING = re.findall(
-    r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)',
-    (NBS / "moving.md").read_text(encoding="utf-8"),
-    re.DOTALL,
-)
-# In the gallery, a link alone on its line becomes the picture of the cell that its title names.
-PICTURE = r'(?m)^\[(.*)\]\((.*) "(\w+)"\)$'
-shutil.rmtree(NBS / "made", ignore_errors=True)
-(NBS / "made").mkdir()
-SHOWN = [cell for _, _, cell in re.findall(PICTURE, (NBS / "gallery.md").read_text("utf-8"))]
-for cell in sum(CELLS.values(), []):
-    for output in cell.outputs if cell.id in SHOWN else ():
-        data, picture = output.get("data", {}), NBS / "made" / cell.id
-        if "image/png" in data:
-            picture.with_suffix(".png").write_bytes(b64decode(data["image/png"]))
-        elif "image/svg+xml" in data:
-            picture.with_suffix(".svg").write_text(data["image/svg+xml"], encoding="utf-8")
-
+SCENE = r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)'
+MOVING = re.findall(SCENE, (NBS / "moving.md").read_text("utf-8"), re.S)
 CONTENTS = "```{toctree}\n:hidden:\n\ntasks/index\napi\nbook\ngallery\nmoving\nglossary\n```"
 METADATA = {"language_info": {"name": "python", "pygments_lexer": "python3"}}
-CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text(encoding="utf-8"))
+CAPTIONS = yaml.safe_load((HERE / "captions.yml").read_text("utf-8"))
 
 
 def on_source(app, docname, source):
     """A page on its way in."""
     if docname == "gallery":
-        source[0] = re.sub(PICTURE, r"[![\1](made/\3.*)](\2)", source[0])
+        source[0] = re.sub(r'(?m)^\[(.*)\]\((.*) "(\w+)"\)$', picture, source[0])
     if docname not in CELLS:
         return
-    cells, figures = [], 0
+    cells, figures, places = [], 0, set()
     chapter = f"# {docname[:2]} " if docname[0].isdigit() else "# "
-    own = dict.fromkeys(re.findall(TAG, TEXT[docname]), False)
     for cell in CELLS[docname]:
         found, code = directives(cell)
         shown, tags = {}, []
         if cell.cell_type == "markdown":
-            cell.source = re.sub(r"\A# ", chapter, cite(cell.source, own))
+            cell.source = re.sub(r"\A# ", chapter, cite(cell.source, docname, places))
             for scene, at, heading in MOVING:
                 if at == docname:
                     cell.source = re.sub(f"(?m)^#+ {heading}$", rf"\g<0>\n\n{scene}\n", cell.source)
@@ -157,6 +130,18 @@ def on_source(app, docname, source):
     source[0] = nbformat.writes(nbformat.v4.new_notebook(cells=cells, metadata=METADATA))
 
 
+def picture(found):
+    """A link that is alone on its line, as the picture of the cell that its title names."""
+    cell = next(cell for cells in CELLS.values() for cell in cells if cell.id == found[3])
+    drawn = next(
+        output.data for output in cell.outputs if "image/" in str([*output.get("data", ())])
+    )
+    vector, path = drawn.get("image/svg+xml"), NBS / f"made/{cell.id}.png"
+    path = path.with_suffix(".svg") if vector else path
+    path.write_bytes(vector.encode() if vector else b64decode(drawn["image/png"]))
+    return f"[![{found[1]}](made/{path.name})]({found[2]})"
+
+
 def fold(code, exported):
     """What a folded cell is called, None for one that is shown."""
     plumbing = r"from |import |[]) ]|_all_|if (?:TYPE_CHECKING|sys\.)|else:|$"
@@ -168,31 +153,29 @@ def fold(code, exported):
     return None
 
 
-# Equations.  One whose tag is used in one notebook only is linked from the others, too.
+# Equations: which notebook has which tags.
 TAG = r"\\tag\{([^}]*)\}"
-PLACES = {}
-for stem, text in TEXT.items():
-    for tag in re.findall(TAG, text):
-        PLACES.setdefault(tag, set()).add(stem)
+TAGS = {stem: set(re.findall(TAG, text)) for stem, text in TEXT.items()}
 CITED = r"^#.*?$|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\[[^]]*\]\([^)]*\)|\(([\w'’]{1,4})\)"
 
 
-def cite(text, own):
+def cite(text, stem, made):
     """Markdown with a place to link to around each equation, and a link wherever one is cited.
 
-    `own` has the page's tags, and whether their place is made.
+    One whose tag is used in one notebook only is linked from others, too.  `made` are the places
+    that the page has so far.
     """
 
     def link(found):
         tag, defined = (found[1] or "").replace("’", "'"), re.search(TAG, found[0])
-        if defined and not own[defined[1]]:
-            own[defined[1]] = True
+        if defined and defined[1] not in made:
+            made.add(defined[1])
             return f'\n\n<div id="eq-{defined[1]}">\n\n{found[0]}\n\n</div>\n\n'
-        if tag in own:
-            return f'<a href="#eq-{tag}">{found[0]}</a>'
-        if re.match(r"[A-Z]\d", tag) and len(PLACES.get(tag, ())) == 1:
-            return f'<a href="{min(PLACES[tag])}.html#eq-{tag}">{found[0]}</a>'
-        return found[0]
+        named = re.match(r"[A-Z]\d", tag)
+        homes = (
+            [""] if tag in TAGS[stem] else [f"{s}.html" for s in TAGS if named and tag in TAGS[s]]
+        )
+        return f'<a href="{homes[0]}#eq-{tag}">{found[0]}</a>' if len(homes) == 1 else found[0]
 
     return re.sub(CITED, link, text, flags=re.M | re.S)
 

@@ -2,12 +2,8 @@
 // rests on one it says what its letters mean, as a table on its page has it, or the glossary.
 const LETTER = /(?<![A-Za-z\\])(\\?[A-Za-z]+)(?:_(?:\{[^{}]*\}|\\?\w))?/g;
 const bare = (tex) => tex.replace(/[ {}]/g, "");
-const spell = (name) => {
-  const at = document.createElement("span");
-  katex.render(name, at, { output: "html", throwOnError: false });
-  return at.textContent;
-};
-const plain = (tex) => tex.replace(/\\[A-Za-z]+/g, spell).replace(/[{}]/g, "");
+const plain = (tex) => tex.replace(/\\[A-Za-z]+/g, (name) => katex
+  .renderToString(name, { output: "html", throwOnError: false }).replace(/<[^>]*>/g, "")).replace(/[{}]/g, "");
 
 // From each letter in the tables of a page to its meaning.
 function letters(page) {
@@ -15,14 +11,12 @@ function letters(page) {
   for (const row of page.querySelectorAll("tbody tr")) {
     const heads = [...row.closest("table").querySelectorAll("th")].map((at) => at.textContent);
     const meaning = row.cells[heads.indexOf("meaning")];
-    for (const cell of meaning ? row.cells : []) {
-      const formulas = cell === meaning ? [] : [...cell.querySelectorAll(".math")];
-      const names = formulas.flatMap((at) => at.textContent.split(/,(?:\\ )?/)).map(bare);
+    const names = [...row.querySelectorAll(".math")].filter((at) => meaning && !meaning.contains(at))
+      .flatMap((at) => at.textContent.split(/,(?:\\ )?/)).map(bare);
+    names.forEach((name, i, { length }) => {
       const parts = meaning.textContent.split("; ");  // one for each letter, or all for all
-      names.forEach((name, i) => {
-        found[name] ??= parts.length === names.length ? parts[i] : meaning.textContent;
-      });
-    }
+      found[name] ??= parts.length === length ? parts[i] : meaning.textContent;
+    });
   }
   return found;
 }
