@@ -196,7 +196,7 @@ class BoundRules(NamedTuple):
 def together(n, pairs):
     "Pairs of topics with positive covariance over documents (J, K), the most correlated first."
     d = n - n.mean(axis=0)
-    cov, size = d.T @ d, np.sqrt((d * d).sum(axis=0)) + 1e-300
+    cov, size = d.T @ d, np.sqrt((d * d).sum(axis=0)) + 1e-100
     score = np.where(cov > 0, cov / np.outer(size, size), -1.0)
     score[np.tril_indices(len(score))] = -1.0
     best = np.argsort(-score, axis=None, kind="stable")[:pairs]
@@ -377,12 +377,16 @@ def together_again(parts, state):
     return Memoized(state._replace(lam=float(state.eta) + stats), stats, parts)
 
 
-def first_memoized(docs, state, batch_size, rng):
-    "Cut documents into batches at random, and make the first E-step of each."
+def first_memoized(docs, state, batch_size, rng, n=None):
+    """Cut documents into batches at random, and make the first E-step of each.
+
+    n (J, K) are expected tokens to go on from, if there are any.
+    """
     order = rng.permutation(len(docs.lengths))
-    rows = np.array_split(order, max(1, round(len(order) / batch_size)))
-    batches = [make_batch(take(docs, np.sort(part)), len(state.lam)) for part in rows]
-    return together_again([visit(batch, state) for batch in batches], state)
+    rows = map(np.sort, np.array_split(order, max(1, round(len(order) / batch_size))))
+    batch = lambda part: make_batch(take(docs, part), len(state.lam))
+    parts = [visit(batch(part), state, None if n is None else n[part]) for part in rows]
+    return together_again(parts, state)
 
 
 def bound(model, gamma_prior=None, alpha_prior=None, eta_prior=None):
@@ -440,6 +444,13 @@ def lap(model, rng, options, subtract=True):
         eta = learn_eta(stats, eta, options.eta_prior)
     concentrations = map(np.array, (alpha, gamma, eta))
     return Memoized(VariationalState(eta + stats, beta, *concentrations), stats, parts)
+
+
+def many_laps(model, rng, options, laps):
+    "`lap` again and again."
+    for _ in range(laps):
+        model = lap(model, rng, options)
+    return model
 
 
 def as_batches(model):
@@ -544,37 +555,36 @@ def judged(model, options):
     return bound(model, *priors) - model.stats.shape[1] * gamma
 
 
-def move(model, rng, options, pairs=10, tries=3, laps=2, split=True):
+def move(model, rng, options, pairs=20, tries=3, laps=2, split=True):
     """One round of merges and splits that raise the bound of the whole corpus, and laps.
 
-    Merges and splits that raise it at once are made. Where no split does, the most promising
-    `tries` are refitted by as many laps as the model without them, one after another, and kept if
-    their bound is then the larger.
+    Those that raise it at once are made. Where none does, the most promising `tries` of both kinds
+    are refitted by as many laps as the model without them, one after another, until one has the
+    larger bound.
 
-    Returns the model, and how many (splits at once, splits refitted, merges) were made.
+    Returns the model, and how many (splits, merges) were made.
     """
-    done = [0, 0, 0]
     batches = as_batches(model)
     n = np.concatenate([part.n for part in model.parts])
-    for k1, k2 in merge_candidates(model.state, n, pairs) if n.shape[1] > 1 else ():
-        if merge_exactly(model, batches, k1, k2) > 0:
-            model, done[2] = apply_merge(model, k1, k2), 1
-            batches = as_batches(model)
-            break
-    gains, divided = {}, {}
-    for k in range(model.stats.shape[1]) if split else ():
-        gains[k], divided[k] = divide(model, batches, k, rng)
-    better = {k: divided[k] for k, gain in gains.items() if gain > 0}
+    candidates = merge_candidates(model.state, n, pairs) if n.shape[1] > 1 else []
+    changes = {pair: merge_exactly(model, batches, *pair) for pair in candidates}
+    best = sorted(changes, key=changes.get, reverse=True)
+    if best and changes[best[0]] > 0:
+        return lap(apply_merge(model, *best[0]), rng, options), (0, 1)
+    found = {}
+    for k in range(n.shape[1]) if split else ():
+        change, two = divide(model, batches, k, rng)
+        if two is not None:
+            changes[k], found[k] = change, two
+    better = {k: two for k, two in found.items() if changes[k] > 0}
     if better:
-        return apply_splits(model, batches, better), [len(better), 0, done[2]]
-    promising = [k for k in sorted(gains, key=gains.get, reverse=True)[:tries] if divided[k]]
-    trials = [apply_splits(model, batches, {k: divided[k]}) for k in promising]
-    for _ in range(laps):
-        model = lap(model, rng, options)
-    for trial in trials:
-        for _ in range(laps):
-            trial = lap(trial, rng, options)
+        return lap(apply_splits(model, batches, better), rng, options), (len(better), 0)
+    trials = [((0, 1), apply_merge(model, *pair)) for pair in best[:tries]]
+    for k in sorted(found, key=changes.get, reverse=True)[:tries]:
+        trials.append(((1, 0), apply_splits(model, batches, {k: found[k]})))
+    model = many_laps(model, rng, options, laps)
+    for made, trial in trials:
+        trial = many_laps(trial, rng, options, laps)
         if judged(trial, options) > judged(model, options):
-            model, done[1] = trial, 1
-            break
-    return model, done
+            return trial, made
+    return model, (0, 0)
