@@ -6,9 +6,9 @@
 text: the Bible, the five splits of online_text.py, 200 documents of each kept for scoring; eta 0.5,
 0.1 and learned; 48 passes in minibatches of 500. Arms: Algorithm 2 of Bryant & Sudderth with one
 round of the restricted iteration, as printed, and with eight; memoized inference in batches of 100,
-48 rounds, in the last quarter of which nothing is split; the package's moves; plain inference; and
+24 rounds, in the last quarter of which nothing is split; the package's moves; plain inference; and
 both kinds of moves one after the other: the memoized ones from the model that the package's end
-with. Of every model the bound of the whole corpus, too, after 20 passes without moves.
+with. Of every model the bound of the whole corpus, too, after 10 passes without moves.
 
 bars: the paper's, documents of three densities, and Zipf frequencies; five corpora of each; 12
 passes (dense documents: 24) in minibatches of 200, kappa 0.5, eta 0.5; all with moves from two
@@ -31,7 +31,7 @@ from pathlib import Path
 from common import load, machine, save, saved, table
 from online_text import Known, online, sampled
 
-BATCH = 500
+BATCH, ROUNDS = 500, 24
 TEXT = (
     "Algorithm 2, as printed",
     "Algorithm 2, eight rounds",
@@ -102,17 +102,17 @@ def memoized(train, start, learn, seed, n_rounds, batch, split=True):
 
 
 def settled(train, state, learn, seed):
-    "The model after 20 passes without moves, and its bound."
+    "The model after 10 passes without moves, and its bound."
     from bound_moves import judged
 
     from hdp_nb.online import OnlineOptions
     from hdp_nb.variational import VariationalState
 
-    model, _ = memoized(train, VariationalState(*state), learn, seed, 20, 100, split=None)
+    model, _ = memoized(train, VariationalState(*state), learn, seed, 10, 100, split=None)
     return model.state, judged(model, OnlineOptions(eta_prior=(1.0, 1.0) if learn else None))
 
 
-def fit(arm, train, eta, learn, seed, n_passes, batch, memory_batch, **more):
+def fit(arm, train, eta, learn, seed, n_passes, batch, **more):
     "The state that an arm ends with, and what it has counted."
     import numpy as np
 
@@ -125,7 +125,7 @@ def fit(arm, train, eta, learn, seed, n_passes, batch, memory_batch, **more):
         return algorithm_2(train, K, rounds, eta, learn, seed, n_passes, batch, **more)
     if arm.startswith("memoized"):
         start = first_state(np.random.default_rng(seed), train.n_words, K, 1.0, 1.0, eta)
-        model, made = memoized(train, start, learn, seed, n_passes, memory_batch)
+        model, made = memoized(train, start, learn, seed, ROUNDS, 100)
         return model.state, made
     if arm == "sampler":
         return sampled(train, eta, learn, seed, n_iter=100), {}
@@ -133,7 +133,7 @@ def fit(arm, train, eta, learn, seed, n_passes, batch, memory_batch, **more):
     state = online(train, K, moves, eta, learn, seed, n_passes, batch, **more)
     if arm == "moves, then memoized":
         start = VariationalState(*state)
-        model, made = memoized(train, start, learn, seed, n_passes, memory_batch)
+        model, made = memoized(train, start, learn, seed, ROUNDS, 100)
         return model.state, made
     return state, {}
 
@@ -151,7 +151,7 @@ def text(corpus, arm, eta, split, n_passes):
     train, test = corpus.split_docs(200, np.random.default_rng(split))
     learn, value = eta == "learned", 0.5 if eta == "learned" else float(eta)
     began = time.process_time()
-    state, made = fit(arm, train, value, learn, split, n_passes, BATCH, 100)
+    state, made = fit(arm, train, value, learn, split, n_passes, BATCH)
     seconds = time.process_time() - began
     later, bound = settled(train, state, learn, split)
     return {
@@ -174,7 +174,7 @@ def bars(arm, kind, seed):
     train, truth = make_bars(n_test=200, random_state=seed, **BARS[kind])
     n_passes = 24 if kind == "1" else 12
     began = time.process_time()
-    state, made = fit(arm, train, 0.5, False, seed, n_passes, 200, 100, K=2, kappa=0.5)
+    state, made = fit(arm, train, 0.5, False, seed, n_passes, 200, K=2, kappa=0.5)
     seconds = time.process_time() - began
     share = truth.pi.mean(axis=0) if "Zipf" in kind else np.full(20, 0.05)
     concentration = BARS[kind]["concentration"]
@@ -214,9 +214,9 @@ def real_topics(seed=0, n_docs=600, n_iter=150):
         kinds.append(Path(name).stem)
     rows = [sp.csr_array((d, (r, c)), (n, len(number))) for d, r, c, n in parts]
     corpus, last = Corpus.from_matrix(sp.vstack(rows).tocsr()), {}
-    HDP("direct", eta=0.1, eta_prior=None, moves=0, n_iter=n_iter, n_chains=1, random_state=seed).fit(
-        corpus, callback=lambda sweep, state: last.update(state=state)
-    )
+    HDP(
+        "direct", eta=0.1, eta_prior=None, moves=0, n_iter=n_iter, n_chains=1, random_state=seed
+    ).fit(corpus, callback=lambda sweep, state: last.update(state=state))
     state = last["state"]
     K = int(state.K)
     n = np.zeros((corpus.n_docs, K))
@@ -310,7 +310,7 @@ def main():
     parser.add_argument("--parts", nargs="+", default=["text", "bars", "stream"])
     parser.add_argument("--corpus", default="kjv")
     parser.add_argument("--splits", type=int, default=5, help="or corpora of bars")
-    parser.add_argument("--eta", nargs="+", default=["0.5", "0.1", "learned"])
+    parser.add_argument("--eta", nargs="+", default=["0.1", "learned", "0.5"])
     parser.add_argument("--passes", type=int, default=48)
     parser.add_argument("--arms", nargs="+", help="only these")
     parser.add_argument("--documents", type=int, default=1_000_000, help="of the stream")
@@ -328,25 +328,28 @@ def main():
 
     chosen = lambda arms: [arm for arm in arms if not options.arms or arm in options.arms]
     mean = lambda runs, what: sum(run[what] for run in runs) / len(runs)
-    if "text" in options.parts:
-        corpus, rows = load(options.corpus)[0], []
-        for i, eta, arm in itertools.product(range(options.splits), options.eta, chosen(TEXT)):
+    corpus = load(options.corpus)[0]
+    of_text = list(itertools.product(options.eta, chosen(TEXT)))
+    of_bars = list(itertools.product(BARS, chosen(BARS_ARMS)))
+    for i in range(options.splits):
+        for eta, arm in of_text if "text" in options.parts else ():
             key = f"{arm}, eta {eta}, split {i}"
             note("text", key, text, corpus, arm, eta, i, options.passes)
-        for eta, arm in itertools.product(options.eta, chosen(TEXT)):
-            runs = [found["text"][f"{arm}, eta {eta}, split {i}"] for i in range(options.splits)]
-            means = [f"{mean(runs, what):.4f}" for what in ("score", "K", "bound", "seconds")]
-            rows.append([eta, arm, *means])
-        table(["eta", "model", "score", "topics", "bound", "s"], rows)
-    if "bars" in options.parts:
-        rows = []
-        for i, kind, arm in itertools.product(range(options.splits), BARS, chosen(BARS_ARMS)):
+        for kind, arm in of_bars if "bars" in options.parts else ():
             note("bars", f"{arm}, {kind}, corpus {i}", bars, arm, kind, i)
-        for kind, arm in itertools.product(BARS, chosen(BARS_ARMS)):
-            runs = [found["bars"][f"{arm}, {kind}, corpus {i}"] for i in range(options.splits)]
-            means = [f"{mean(runs, what):.4f}" for what in ("gap", "K", "found", "seconds")]
-            rows.append([kind, arm, *means])
-        table(["bars", "model", "against the truth", "topics", "found", "s"], rows)
+
+    def show(kind, names, columns, cases, of):
+        rows = []
+        for which, arm in cases:
+            runs = [found[kind].get(of(arm, which, i)) for i in range(options.splits)]
+            if all(runs):
+                rows.append([which, arm, *(f"{mean(runs, what):.4f}" for what in columns)])
+        table([*names, *columns], rows)
+
+    of = lambda arm, eta, i: f"{arm}, eta {eta}, split {i}"
+    show("text", ["eta", "model"], ["score", "settled", "K", "bound", "seconds"], of_text, of)
+    of = lambda arm, bar, i: f"{arm}, {bar}, corpus {i}"
+    show("bars", ["bars", "model"], ["gap", "K", "found", "seconds"], of_bars, of)
     if "stream" in options.parts:
         planted = real_topics()
         found["planted"] = {"topics": planted[0].shape[0], "words": planted[0].shape[1]}

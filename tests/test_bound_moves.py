@@ -192,9 +192,7 @@ def test_a_split_of_a_minibatch_changes_the_bound_by_as_much_as_is_said(bars, se
         assert np.allclose(two.lam.sum(axis=1), new.lam[:, 1] + eta)
         lam, w = np.column_stack([new.lam, two.lam[:, 1]]), np.append(weight, two.weight[1])
         lam[:, 1], w[1] = two.lam[:, 0], two.weight[0]
-        exact = whole(divided(tokens, two, batches, resp, 1), lam, w) - whole(
-            resp, new.lam, weight
-        )
+        exact = whole(divided(tokens, two, batches, resp, 1), lam, w) - whole(resp, new.lam, weight)
         assert np.isclose(two.weight.sum(), weight[1]) and abs(said - exact) < 1e-4
         unscaled = bm.split_change(tokens, two, new.lam[:, 1], weight[1], 1.0, eta)
         assert abs(unscaled - exact) > 1  # documents that are not scaled are told apart
@@ -227,9 +225,7 @@ def test_algorithm_2_merges_copies_and_splits_blends(bars):
     phi = bars[1].phi.T
     copies = np.column_stack([phi, phi[:, :1]]) * 200 + 0.4
     start = first_online_state(rng, len(phi), 9, 8.0, 1.0, 0.4)._replace(lam=copies)
-    state, info = bm.printed_step(
-        rng, start, docs, 60, FIXED, bm.BoundRules(split=False)
-    )
+    state, info = bm.printed_step(rng, start, docs, 60, FIXED, bm.BoundRules(split=False))
     assert info == {"splits": 0, "merges": 1} and state.lam.shape[1] == len(state.beta) - 1 == 8
     assert np.isclose(state.beta.sum(), 1)
     blend = np.column_stack([phi[:, 0] + phi[:, 1], phi[:, 2:]]) * 200 + 0.4
