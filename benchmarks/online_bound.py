@@ -208,7 +208,11 @@ def real_topics(seed=0, n_docs=600, n_iter=150):
         corpus = load(name)[0]
         some = corpus[np.sort(rng.permutation(corpus.n_docs)[: n_docs if i < 2 else n_docs // 4])]
         X = some.to_matrix().tocoo()
-        column = np.array([number.setdefault(w, len(number)) for w in corpus.vocab])
+        words = corpus.vocab
+        if words is None:
+            words = Path(name).with_name("vocab.txt").read_text(encoding="utf-8").split("\n")
+        names_of = words[: corpus.n_words]
+        column = np.array([number.setdefault(word, len(number)) for word in names_of])
         parts.append((X.data, X.row, column[X.col], X.shape[0]))
         of += [i] * X.shape[0]
         kinds.append(Path(name).stem)
