@@ -50,7 +50,7 @@ class Known:
         return np.log(predict_tokens(observed, heldout, self.state))
 
 
-def online(train, K, moves, eta, learn, seed, n_passes, batch=500):
+def online(train, K, moves, eta, learn, seed, n_passes, batch=500, **more):
     "The state after so many passes."
     import numpy as np
 
@@ -58,7 +58,7 @@ def online(train, K, moves, eta, learn, seed, n_passes, batch=500):
     from hdp_nb.online import OnlineOptions, first_online_state, settling
     from hdp_nb.online_moves import online_step
 
-    options = OnlineOptions(eta_prior=(1.0, 1.0) if learn else None, split_merge=moves)
+    options = OnlineOptions(eta_prior=(1.0, 1.0) if learn else None, split_merge=moves, **more)
     docs, rng = distinct_words(train), np.random.default_rng(seed)
     state = first_online_state(rng, train.n_words, K, 1.0, 1.0, eta)
     for p in range(1, n_passes + 1):
@@ -68,7 +68,7 @@ def online(train, K, moves, eta, learn, seed, n_passes, batch=500):
     return state[:5]
 
 
-def sampled(train, eta, learn, seed):
+def sampled(train, eta, learn, seed, n_iter=240):
     "The last state of direct assignment, in the same form."
     import numpy as np
 
@@ -84,7 +84,7 @@ def sampled(train, eta, learn, seed):
         eta=eta,
         eta_prior=prior,
         moves=0,
-        n_iter=240,
+        n_iter=n_iter,
         n_chains=1,
         n_jobs=1,
         random_state=seed,
