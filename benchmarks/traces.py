@@ -1,0 +1,139 @@
+"""Whether the direct and the parallel sampler come to the same, where those of Terenin, Magnusson
+and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
+
+    python benchmarks/traces.py CORPUS [--seconds 300] [--seed 0]
+
+CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
+nematode, too. alpha 0.1, eta 0.01 and gamma 1 are held fixed, as in the paper.
+
+Chains of the direct and of the parallel sampler, one thread each, from one topic (as in the paper)
+and from 400, without moves between numbers of topics; and from one topic with the moves of topics.
+They take turns, ten seconds each, so that a machine whose speed drifts slows all of them, until
+each has had --seconds of CPU time. That is the time of whole sweeps with their own trace, without
+the compiler and without what is computed for this script alone. Noted at the end of every turn:
+
+sweeps, topics, topics with a thousandth of the tokens or more; log p(x | z); the log likelihood
+that the paper's program writes, which is that of LDA with 1,000 topics,
+log p(x | z) + log p(z | 1,000 topics, 0.1 each); the log probability of the words with their topics
+summed out given the weights (`log_mixture`).
+
+results/traces_NAME.json is written after every round. Seeds that are in it already are kept.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from common import load, machine, save, saved, short, table
+
+ALPHA, ETA, GAMMA = 0.1, 0.01, 1.0
+CAPACITY = 1000  # topics of the formula
+TURN = 10  # seconds
+NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
+
+
+class Assigned(NamedTuple):
+    "What `log_topics` wants to know of a state."
+
+    z: object
+    n_k: object
+    alpha: object
+    beta: object
+
+
+def recorded_formula(log_words, z, offsets):
+    "The log likelihood as the paper's program has it, of topics `z` with log p(x | z)."
+    import numpy as np
+
+    from hdp_nb.direct import log_topics
+
+    flat = Assigned(
+        np.asarray(z, np.int64),
+        np.zeros(CAPACITY, np.int64),
+        np.array(ALPHA * CAPACITY),
+        np.full(CAPACITY, 1 / CAPACITY),
+    )
+    return log_words + log_topics(flat, offsets)
+
+
+class Run:
+    "A chain, and what is noted of it."
+
+    def __init__(self, corpus, name, start, moves, seed):
+        import numpy as np
+
+        from hdp_nb.topic_models import SAMPLERS
+        from hdp_nb.topic_moves import TopicMoves
+
+        def make(documents):
+            base = SAMPLERS[name](documents, ETA, ALPHA, GAMMA, None, None, start)
+            return TopicMoves(base) if moves else base
+
+        rng, few = np.random.default_rng(seed), make(corpus[:100])
+        state = few.init(rng)
+        for _ in range(3):  # compiles
+            state = few.sweep(rng, state)[0]
+        self.sampler, self.rng = make(corpus), np.random.default_rng(seed)
+        self.corpus, self.state = corpus, self.sampler.init(self.rng)
+        self.seconds, self.sweeps, self.notes = 0.0, 0, {key: [] for key in NOTED}
+
+    def advance(self, until):
+        "Sweep until so many seconds are used."
+        while self.seconds < until:
+            began = time.process_time()
+            self.state, info = self.sampler.sweep(self.rng, self.state)
+            self.seconds += time.process_time() - began
+            self.sweeps += 1
+        words = float(info["log_likelihood"])
+        z = getattr(self.state, "base", self.state).z
+        values = (
+            round(self.seconds, 1),
+            self.sweeps,
+            int(info["n_topics"]),
+            int(info["topics_above_0.1%"]),
+            round(words),
+            round(recorded_formula(words, z, self.corpus.offsets)),
+            round(float(info["log_mixture"])),
+        )
+        for key, value in zip(NOTED, values):
+            self.notes[key].append(value)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("corpus", type=Path)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    corpus = load(options.corpus)[0]
+    name = f"traces_{short(options.corpus)}"
+    found = saved(name) or {"runs": {}}
+    found |= {
+        "documents": corpus.n_docs,
+        "tokens": corpus.n_tokens,
+        "words": corpus.n_words,
+        "settings": {"alpha": ALPHA, "eta": ETA, "gamma": GAMMA, "capacity": CAPACITY},
+        "machine": machine(),
+    }
+    runs = {
+        f"{sampler}{', topic moves' * moves}, from {start}, seed {options.seed}": Run(
+            corpus, sampler, start, moves, options.seed
+        )
+        for start, moves in ((400, False), (1, True), (1, False))
+        for sampler in ("direct", "parallel")
+    }
+    until = 0
+    while until < options.seconds:
+        until += TURN
+        for key, run in runs.items():
+            run.advance(until)
+            found["runs"][key] = run.notes
+        save(name, found)
+        print(until, *(r.notes["K"][-1] for r in runs.values()), flush=True)
+    columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
+    table(["chain", *columns], [[k, *(r[c][-1] for c in columns)] for k, r in found["runs"].items()])
+
+
+if __name__ == "__main__":
+    main()
