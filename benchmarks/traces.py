@@ -2,6 +2,7 @@
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
     python benchmarks/traces.py CORPUS [--seconds 300] [--seed 0]
+    python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
 nematode, too. alpha 0.1, eta 0.01 and gamma 1 are held fixed, as in the paper.
@@ -17,7 +18,11 @@ that the paper's program writes, which is that of LDA with 1,000 topics,
 log p(x | z) + log p(z | 1,000 topics, 0.1 each); the log probability of the words with their topics
 summed out given the weights (`log_mixture`).
 
-results/traces_NAME.json is written after every round. Seeds that are in it already are kept.
+results/traces_NAME.json is written after every round. Seeds that are in it already are kept. In it
+is also what the two log probabilities are while all tokens are in one topic.
+
+CLONE: a working copy of the paper's results, github.com/aterenin/Parallel-HDP-Experiments. Their
+log likelihoods and numbers of topics at some sweeps go into results/traces_recorded.json.
 """
 
 import argparse
@@ -30,6 +35,7 @@ from common import load, machine, save, saved, short, table
 ALPHA, ETA, GAMMA = 0.1, 0.01, 1.0
 CAPACITY = 1000  # topics of the formula
 TURN = 10  # seconds
+RECORDED = 0, 100, 300, 1000, 3000, *range(10_000, 100_001, 10_000)  # sweeps of the paper's chains
 NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
 
 
@@ -55,6 +61,40 @@ def recorded_formula(log_words, z, offsets):
         np.full(CAPACITY, 1 / CAPACITY),
     )
     return log_words + log_topics(flat, offsets)
+
+
+def one_topic(corpus):
+    "log p(x | z) and the recorded formula with all tokens in one topic."
+    import numpy as np
+
+    from hdp_nb.topics import log_likelihood
+
+    n_vk = np.bincount(corpus.x, minlength=corpus.n_words)[:, None]
+    words = log_likelihood(n_vk, n_vk.sum(axis=0), ETA)
+    formula = recorded_formula(words, np.zeros(corpus.n_tokens), corpus.offsets)
+    return {"words": round(words), "recorded formula": round(formula)}
+
+
+def read_recorded(clone):
+    "Log likelihoods and numbers of topics of the paper's chains at some sweeps, by chain."
+    found = {}
+    for corpus, sampler, name in (
+        ("AP", "direct", "ap_ilda"),
+        ("AP", "parallel", "ap"),
+        ("CGCBIB", "direct", "cgcbib_ilda"),
+        ("CGCBIB", "parallel", "cgcbib"),
+    ):
+        for i in range(1, 6):
+            folder = clone / f"results_{name}{f'_{i}' * (i > 1)}"
+            (file,) = folder.glob("**/likelihood.txt")
+            likelihood = dict(line.split() for line in file.read_text().splitlines())
+            text = (file.parent / "ActiveTopicsInData.csv").read_text()
+            K = [int(k) for k in text.replace("\n", "").strip(", ").split(",")][-RECORDED[-1] :]
+            found[f"{corpus}, {sampler}, {i}"] = {
+                "log likelihood": [round(float(likelihood[str(n)])) for n in RECORDED],
+                "K": [K[max(n, 1) - 1] for n in RECORDED],
+            }
+    return found
 
 
 class Run:
@@ -102,10 +142,15 @@ class Run:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("corpus", type=Path)
+    parser.add_argument("corpus", type=Path, nargs="?")
+    parser.add_argument("--recorded", type=Path, metavar="CLONE")
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if options.recorded:
+        found = {"sweeps": RECORDED, "chains": read_recorded(options.recorded)}
+        save("traces_recorded", found)
+        return
     corpus = load(options.corpus)[0]
     name = f"traces_{short(options.corpus)}"
     found = saved(name) or {"runs": {}}
@@ -114,6 +159,7 @@ def main():
         "tokens": corpus.n_tokens,
         "words": corpus.n_words,
         "settings": {"alpha": ALPHA, "eta": ETA, "gamma": GAMMA, "capacity": CAPACITY},
+        "one topic": one_topic(corpus),
         "machine": machine(),
     }
     runs = {
