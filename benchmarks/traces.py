@@ -1,7 +1,7 @@
 """Whether the direct and the parallel sampler come to the same, where those of Terenin, Magnusson
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
-    python benchmarks/traces.py CORPUS [--seconds 300] [--seed 0]
+    python benchmarks/traces.py CORPUS [--seconds 300] [--handed 60] [--seed 0]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
@@ -18,6 +18,10 @@ that the paper's program writes, which is that of LDA with 1,000 topics,
 log p(x | z) + log p(z | 1,000 topics, 0.1 each); the log probability of the words with their topics
 summed out given the weights (`log_mixture`).
 
+Then a chain of direct assignment with the moves has --handed seconds from one topic, and both
+samplers, without moves, go on from where it ends, as long again each: what one of them takes for
+the posterior the other must, too.
+
 results/traces_NAME.json is written after every round. Seeds that are in it already are kept. In it
 is also what the two log probabilities are while all tokens are in one topic.
 
@@ -28,7 +32,6 @@ log likelihoods and numbers of topics at some sweeps go into results/traces_reco
 import argparse
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from common import load, machine, save, saved, short, table
 
@@ -39,39 +42,26 @@ RECORDED = 0, 100, 300, 1000, 3000, *range(10_000, 100_001, 10_000)  # sweeps of
 NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
 
 
-class Assigned(NamedTuple):
-    "What `log_topics` wants to know of a state."
-
-    z: object
-    n_k: object
-    alpha: object
-    beta: object
-
-
-def recorded_formula(log_words, z, offsets):
-    "The log likelihood as the paper's program has it, of topics `z` with log p(x | z)."
+def recorded_formula(log_words, state, offsets):
+    "The log likelihood as the paper's program has it, of a state with log p(x | z)."
     import numpy as np
 
     from hdp_nb.direct import log_topics
 
-    flat = Assigned(
-        np.asarray(z, np.int64),
-        np.zeros(CAPACITY, np.int64),
-        np.array(ALPHA * CAPACITY),
-        np.full(CAPACITY, 1 / CAPACITY),
-    )
-    return log_words + log_topics(flat, offsets)
+    flat = {"alpha": np.array(ALPHA * CAPACITY), "beta": np.full(CAPACITY, 1 / CAPACITY)}
+    return log_words + log_topics(state._replace(**flat), offsets)
 
 
 def one_topic(corpus):
     "log p(x | z) and the recorded formula with all tokens in one topic."
     import numpy as np
 
+    from hdp_nb.direct import DirectSampler
     from hdp_nb.topics import log_likelihood
 
-    n_vk = np.bincount(corpus.x, minlength=corpus.n_words)[:, None]
-    words = log_likelihood(n_vk, n_vk.sum(axis=0), ETA)
-    formula = recorded_formula(words, np.zeros(corpus.n_tokens), corpus.offsets)
+    state = DirectSampler(corpus, ETA, ALPHA, GAMMA, init=1).init(np.random.default_rng(0))
+    words = log_likelihood(state.n_vk, state.n_k, ETA)
+    formula = recorded_formula(words, state, corpus.offsets)
     return {"words": round(words), "recorded formula": round(formula)}
 
 
@@ -106,15 +96,15 @@ class Run:
         from hdp_nb.topic_models import SAMPLERS
         from hdp_nb.topic_moves import TopicMoves
 
-        def make(documents):
+        def make(documents, start):
             base = SAMPLERS[name](documents, ETA, ALPHA, GAMMA, None, None, start)
             return TopicMoves(base) if moves else base
 
-        rng, few = np.random.default_rng(seed), make(corpus[:100])
+        rng, few = np.random.default_rng(seed), make(corpus[:100], 10)
         state = few.init(rng)
         for _ in range(3):  # compiles
             state = few.sweep(rng, state)[0]
-        self.sampler, self.rng = make(corpus), np.random.default_rng(seed)
+        self.sampler, self.rng = make(corpus, start), np.random.default_rng(seed)
         self.corpus, self.state = corpus, self.sampler.init(self.rng)
         self.seconds, self.sweeps, self.notes = 0.0, 0, {key: [] for key in NOTED}
 
@@ -125,15 +115,14 @@ class Run:
             self.state, info = self.sampler.sweep(self.rng, self.state)
             self.seconds += time.process_time() - began
             self.sweeps += 1
-        words = float(info["log_likelihood"])
-        z = getattr(self.state, "base", self.state).z
+        words, state = float(info["log_likelihood"]), getattr(self.state, "base", self.state)
         values = (
             round(self.seconds, 1),
             self.sweeps,
             int(info["n_topics"]),
             int(info["topics_above_0.1%"]),
             round(words),
-            round(recorded_formula(words, z, self.corpus.offsets)),
+            round(recorded_formula(words, state, self.corpus.offsets)),
             round(float(info["log_mixture"])),
         )
         for key, value in zip(NOTED, values):
@@ -145,6 +134,7 @@ def main():
     parser.add_argument("corpus", type=Path, nargs="?")
     parser.add_argument("--recorded", type=Path, metavar="CLONE")
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--handed", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.recorded:
@@ -162,23 +152,34 @@ def main():
         "one topic": one_topic(corpus),
         "machine": machine(),
     }
-    runs = {
-        f"{sampler}{', topic moves' * moves}, from {start}, seed {options.seed}": Run(
-            corpus, sampler, start, moves, options.seed
-        )
-        for start, moves in ((400, False), (1, True), (1, False))
-        for sampler in ("direct", "parallel")
-    }
-    until = 0
-    while until < options.seconds:
-        until += TURN
-        for key, run in runs.items():
-            run.advance(until)
-            found["runs"][key] = run.notes
-        save(name, found)
-        print(until, *(r.notes["K"][-1] for r in runs.values()), flush=True)
+
+    def in_turns(runs, seconds):
+        for until in range(TURN, int(seconds) + 1, TURN):
+            for key, run in runs.items():
+                run.advance(until)
+                found["runs"][key] = run.notes
+            save(name, found)
+            print(until, *(r.notes["K"][-1] for r in runs.values()), flush=True)
+
+    def pair(start, moves, begin):
+        return {
+            f"{sampler}{', topic moves' * moves}, from {begin}, seed {options.seed}": Run(
+                corpus, sampler, start, moves, options.seed
+            )
+            for sampler in ("direct", "parallel")
+        }
+
+    if options.seconds:
+        in_turns(pair(400, False, 400) | pair(1, True, 1) | pair(1, False, 1), options.seconds)
+    if options.handed:
+        first = Run(corpus, "direct", 1, True, options.seed)
+        first.advance(options.handed)
+        in_turns(pair(first.state.base, False, "one state"), options.handed)
+    save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
-    table(["chain", *columns], [[k, *(r[c][-1] for c in columns)] for k, r in found["runs"].items()])
+    table(
+        ["chain", *columns], [[k, *(r[c][-1] for c in columns)] for k, r in found["runs"].items()]
+    )
 
 
 if __name__ == "__main__":
