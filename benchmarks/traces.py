@@ -1,28 +1,29 @@
 """Whether the direct and the parallel sampler come to the same, where those of Terenin, Magnusson
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
-    python benchmarks/traces.py CORPUS [--seconds 300] [--handed 60] [--seed 0]
+    python benchmarks/traces.py CORPUS [--seconds 300] [--from-one 40] [--handed 60] [--seed 0]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
 nematode, too. alpha 0.1, eta 0.01 and gamma 1 are held fixed, as in the paper.
 
-Chains of the direct and of the parallel sampler, one thread each, from one topic (as in the paper)
-and from 400, without moves between numbers of topics; and from one topic with the moves of topics.
-They take turns, ten seconds each, so that a machine whose speed drifts slows all of them, until
-each has had --seconds of CPU time. That is the time of whole sweeps with their own trace, without
-the compiler and without what is computed for this script alone. Noted at the end of every turn:
+Chains of the direct and of the parallel sampler, one thread each: from one topic, as in the paper,
+without moves between numbers of topics and with the moves of topics, for --from-one seconds of CPU
+time each; from 400 topics without moves, for --seconds. Then these two change places for --handed
+seconds: each sampler goes on from where the other one ended, and from where it ended itself. What
+one of them takes for the posterior the other must, too. A third one goes on with them: the parallel
+sampler with the paper's Poisson Polya urn in the place of exact draws of the topics.
+
+Pairs take turns, ten seconds each, so that a machine whose speed drifts slows all of
+them. The time is that of whole sweeps with their own trace, without the compiler and without what
+is computed for this script alone. Noted at the end of every turn:
 
 sweeps, topics, topics with a thousandth of the tokens or more; log p(x | z); the log likelihood
 that the paper's program writes, which is that of LDA with 1,000 topics,
 log p(x | z) + log p(z | 1,000 topics, 0.1 each); the log probability of the words with their topics
 summed out given the weights (`log_mixture`).
 
-Then a chain of direct assignment with the moves has --handed seconds from one topic, and both
-samplers, without moves, go on from where it ends, as long again each: what one of them takes for
-the posterior the other must, too.
-
-results/traces_NAME.json is written after every round. Seeds that are in it already are kept. In it
+results/traces_NAME.json is written after every round. Runs that are in it already are kept. In it
 is also what the two log probabilities are while all tokens are in one topic.
 
 CLONE: a working copy of the paper's results, github.com/aterenin/Parallel-HDP-Experiments. Their
@@ -37,6 +38,7 @@ from common import load, machine, save, saved, short, table
 
 ALPHA, ETA, GAMMA = 0.1, 0.01, 1.0
 CAPACITY = 1000  # topics of the formula
+SAMPLED = "direct", "parallel"
 TURN = 10  # seconds
 RECORDED = 0, 100, 300, 1000, 3000, *range(10_000, 100_001, 10_000)  # sweeps of the paper's chains
 NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
@@ -87,17 +89,39 @@ def read_recorded(clone):
     return found
 
 
+def samplers():
+    "Samplers by name; the urn draws topics from numbers with Poisson distributions."
+    import numpy as np
+
+    from hdp_nb.parallel import ParallelSampler, in_turn, sample_topics
+    from hdp_nb.topic_models import SAMPLERS
+
+    def urn(kernel, blocks, *args):
+        if kernel is not sample_topics:
+            return in_turn(kernel, blocks, *args)
+        seed, L, (eta, *_), n_vk, plan, work = args
+        g = np.random.default_rng(int(seed)).poisson(eta + n_vk[:, :L]).astype(float)
+        g[g.sum(axis=1) == 0] = 1e-9  # a word without a topic: all are the same to it
+        work.g[:, :L], work.total[:] = g, 0
+        work.total[0, :L] = g[np.diff(plan.start) > 0].sum(axis=0)
+
+    class Urn(ParallelSampler):
+        def _sweep(self, rng, state, run=None):
+            return super()._sweep(rng, state, urn)
+
+    return SAMPLERS | {"urn": Urn}
+
+
 class Run:
     "A chain, and what is noted of it."
 
     def __init__(self, corpus, name, start, moves, seed):
         import numpy as np
 
-        from hdp_nb.topic_models import SAMPLERS
         from hdp_nb.topic_moves import TopicMoves
 
         def make(documents, start):
-            base = SAMPLERS[name](documents, ETA, ALPHA, GAMMA, None, None, start)
+            base = samplers()[name](documents, ETA, ALPHA, GAMMA, None, None, start)
             return TopicMoves(base) if moves else base
 
         rng, few = np.random.default_rng(seed), make(corpus[:100], 10)
@@ -134,6 +158,7 @@ def main():
     parser.add_argument("corpus", type=Path, nargs="?")
     parser.add_argument("--recorded", type=Path, metavar="CLONE")
     parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--from-one", type=float, default=40)
     parser.add_argument("--handed", type=float, default=60)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -157,24 +182,25 @@ def main():
         for until in range(TURN, int(seconds) + 1, TURN):
             for key, run in runs.items():
                 run.advance(until)
-                found["runs"][key] = run.notes
+                found["runs"][f"{key}, seed {options.seed}"] = run.notes
             save(name, found)
             print(until, *(r.notes["K"][-1] for r in runs.values()), flush=True)
 
-    def pair(start, moves, begin):
-        return {
-            f"{sampler}{', topic moves' * moves}, from {begin}, seed {options.seed}": Run(
-                corpus, sampler, start, moves, options.seed
-            )
-            for sampler in ("direct", "parallel")
-        }
+    def make(sampler, start, moves=False):
+        return Run(corpus, sampler, start, moves, options.seed)
 
+    if options.from_one:
+        for moves in (False, True):
+            label = f"{', topic moves' * moves}, from 1"
+            in_turns({f"{s}{label}": make(s, 1, moves) for s in SAMPLED}, options.from_one)
     if options.seconds:
-        in_turns(pair(400, False, 400) | pair(1, True, 1) | pair(1, False, 1), options.seconds)
-    if options.handed:
-        first = Run(corpus, "direct", 1, True, options.seed)
-        first.advance(options.handed)
-        in_turns(pair(first.state.base, False, "one state"), options.handed)
+        many = {f"{s}, from 400": make(s, 400) for s in SAMPLED}
+        in_turns(many, options.seconds)
+        ends = {s: many[f"{s}, from 400"].state for s in SAMPLED}
+        handed = {
+            f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in (*SAMPLED, "urn")
+        }
+        in_turns(handed, options.handed)
     save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
     table(
