@@ -302,7 +302,8 @@ def main():
     parser.add_argument("--papers-by", nargs="+", default=["HDP", "hNHDP", "NDP"])
     options = parser.parse_args()
     found = saved("categories") or {}
-    found["sweeps"] = options.sweeps
+    if options.parts != ["nips"]:  # whose runs say how many they have
+        found["sweeps"] = options.sweeps
 
     def note(part, key, run, *arguments):
         if key not in found.setdefault(part, {}):
