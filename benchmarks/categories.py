@@ -247,6 +247,7 @@ def papers(seed, name, n_iter):
         "documents": train.n_docs,
         "tokens": train.n_tokens,
         "sweeps": n_iter,
+        "machine": machine(),
         "seconds": round(time.process_time() - began, 1),
         **scores(name, model, train, test, train.groups["section"]),
     }
@@ -302,13 +303,14 @@ def main():
     parser.add_argument("--papers-by", nargs="+", default=["HDP", "hNHDP", "NDP"])
     options = parser.parse_args()
     found = saved("categories") or {}
-    if options.parts != ["nips"]:  # whose runs say how many they have
+    if options.parts != ["nips"]:
         found["sweeps"] = options.sweeps
 
     def note(part, key, run, *arguments):
         if key not in found.setdefault(part, {}):
             found[part][key] = run(*arguments, options.sweeps)
-            found["machine"] = machine()
+            if part != "nips":  # whose runs say it themselves
+                found["machine"] = machine()
             save("categories", found)
 
     if "drawn" in options.parts:
