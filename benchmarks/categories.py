@@ -2,7 +2,8 @@
 and on documents drawn from the hNHDP (the experiments of Ma, Sato & Nakagawa 2014).
 
     python benchmarks/categories.py [--splits 5] [--sweeps 150] [--shares 0.4]
-                                    [--parts bible starts drawn whole]
+                                    [--parts bible starts drawn whole nips]
+                                    [--papers-by HDP hNHDP NDP]
 
 bible: five splits; a fifth of the chapters is held out, of which a hundred are scored; models learn
 from a share of the others (--shares; two fifths). Of each model: the perplexity of whole test
@@ -16,6 +17,8 @@ in use, what a local word costs, and where it predicts better than without word 
 starts: the same share of the first split, from five clusters, the square root of the number of
 documents, and a hundred; three chains each (--starting: of which models). drawn: documents from the
 hNHDP itself with twelve clusters, five corpora. whole: all chapters, one chain, for figures.
+nips, not run unless it is asked for: all papers of NIPS that have a section, in the folder that
+HDP_NB_DATA names, a fifth of them held out, of which a hundred are scored; the models --papers-by.
 
 Chains have 150 sweeps, of which the second half is kept at every tenth (paper: 1000 and 500), one
 chain a model and split, from the package's own start. Runs that are in results/categories.json
@@ -25,7 +28,7 @@ already are not made again.
 import argparse
 import time
 
-from common import machine, save, saved, table
+from common import machine, nips_sections, save, saved, table
 
 DIVISION = "division"
 
@@ -232,6 +235,30 @@ def drawn(seed, n_iter):
     return found
 
 
+def papers(seed, name, n_iter):
+    "One model on four fifths of all papers of NIPS, scored on a hundred others."
+    import numpy as np
+
+    train, test = nips_sections().split_docs(0.2, np.random.default_rng(seed))
+    _, test = test.split_docs(100, np.random.default_rng(100 + seed))
+    began = time.process_time()
+    model = makers(n_iter)[name](random_state=seed).fit(train)
+    found = {
+        "documents": train.n_docs,
+        "tokens": train.n_tokens,
+        "sweeps": n_iter,
+        "machine": machine(),
+        "seconds": round(time.process_time() - began, 1),
+        **scores(name, model, train, test, train.groups["section"]),
+    }
+    last = model.trace_["log_mixture"][model.burn_in_ :].mean() / train.n_tokens
+    found["log mixture"] = round(float(last), 4)
+    if name != "HDP":
+        found["course"] = model.trace_["n_clusters"][::10].astype(int).tolist()
+    print(seed, name, found, flush=True)
+    return found
+
+
 def all_chapters(n_iter):
     "One chain of the hNHDP on all chapters: clusters, topics, sides of words."
     import numpy as np
@@ -272,15 +299,18 @@ def main():
     parser.add_argument("--shares", nargs="+", type=float, default=[0.4])
     parser.add_argument("--truncations", nargs="*", type=int, default=[])
     parser.add_argument("--starting", nargs="+", default=["mixture", "hNHDP"])
-    parser.add_argument("--parts", nargs="+", default=parts, choices=parts)
+    parser.add_argument("--parts", nargs="+", default=parts, choices=[*parts, "nips"])
+    parser.add_argument("--papers-by", nargs="+", default=["HDP", "hNHDP", "NDP"])
     options = parser.parse_args()
     found = saved("categories") or {}
-    found["sweeps"] = options.sweeps
+    if options.parts != ["nips"]:
+        found["sweeps"] = options.sweeps
 
     def note(part, key, run, *arguments):
         if key not in found.setdefault(part, {}):
             found[part][key] = run(*arguments, options.sweeps)
-            found["machine"] = machine()
+            if part != "nips":  # whose runs say it themselves
+                found["machine"] = machine()
             save("categories", found)
 
     if "drawn" in options.parts:
@@ -297,6 +327,10 @@ def main():
                 note("starts", f"from {k}, seed {seed}", start, k, seed, *chosen)
     if "whole" in options.parts:
         note("whole", "hNHDP", all_chapters)
+    if "nips" in options.parts:
+        for seed in range(options.splits):
+            for name in options.papers_by:
+                note("nips", f"{name}, split {seed}", papers, seed, name)
     for share in options.shares:
         rows = [r for key, r in found.get("bible", {}).items() if key.startswith(f"{share},")]
         if rows:

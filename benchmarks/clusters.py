@@ -14,11 +14,9 @@ folder that HDP_NB_DATA names. Runs that are in results/clusters.json already ar
 
 import argparse
 import itertools
-import os
 import time
-from pathlib import Path
 
-from common import machine, save, saved, table
+from common import machine, nips_sections, save, saved, table
 
 
 def load(data):
@@ -36,11 +34,7 @@ def load(data):
     if data == "kjv":
         corpus, level, share = load_corpus("kjv"), "division", 0.6
     else:
-        folder = Path(os.environ["HDP_NB_DATA"]) / "nips_sections"
-        papers = load_corpus(folder / "nips_sections.npz")
-        sections = np.array((folder / "labels.txt").read_text().split())
-        corpus = type(papers)(papers.x, papers.offsets, papers.vocab, {"section": sections})
-        level, share = "section", 0.12
+        corpus, level, share = nips_sections(), "section", 0.12
     train, test = corpus.split_docs(0.2, np.random.default_rng(0))  # as notebook 94 does
     _, test = test.split_docs(100, np.random.default_rng(2))
     order = np.random.default_rng(1).permutation(train.n_docs)

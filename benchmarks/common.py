@@ -67,6 +67,18 @@ def load(name):
     return load_corpus(name), None
 
 
+def nips_sections():
+    "Papers of NIPS with their sections, from the folder that HDP_NB_DATA names."
+    import numpy as np
+
+    from hdp_nb.readers import load_corpus
+
+    folder = Path(os.environ["HDP_NB_DATA"]) / "nips_sections"
+    papers = load_corpus(folder / "nips_sections.npz")
+    sections = np.array((folder / "labels.txt").read_text().split())
+    return type(papers)(papers.x, papers.offsets, papers.vocab, {"section": sections})
+
+
 def cut(name):
     "At most 2,000 documents to learn from, and at most 300 others."
     import numpy as np
