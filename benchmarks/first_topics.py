@@ -28,10 +28,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 count = CountVectorizer(stop_words="english", min_df=3)
 X = count.fit_transform(texts); words = count.get_feature_names_out()
 """
-SCRIPTS = {
-    "hdp_nb": """
+QUIET = """
 import logging, warnings
 logging.disable(); warnings.simplefilter("ignore")
+"""
+SCRIPTS = {
+    "hdp_nb": QUIET
+    + """
 from hdp_nb import HDP
 for row in HDP(random_state=0).fit(texts).top_words(): print(*row)
 """,
@@ -62,6 +65,25 @@ for k in range(model.k):
     if model.is_live_topic(k): print(*[w for w, _ in model.get_topic_words(k, 10)])
 """,
 }
+# What may be asked of HDP, from the default on: less and less.
+LESS = {
+    "default": "",
+    "one chain": "n_chains=1",
+    "one chain, no moves": "n_chains=1, moves=0",
+    "direct, one chain, no moves": "sampler='direct', n_chains=1, moves=0",
+    "the same, 60 sweeps": "sampler='direct', n_chains=1, moves=0, n_iter=60",
+}
+LESS_SCRIPT = """
+import time
+import numpy as np
+from hdp_nb import HDP, document_completion
+test = texts[::5]; del texts[::5]
+model = HDP(random_state=0, {options}).fit(texts)
+model.top_words()
+seconds = time.process_time()
+scores = [document_completion(model, test, random_state=split) for split in range(10)]
+print(json.dumps({{"seconds": seconds, "held out": np.mean(scores), "topics": model.n_topics_}}))
+"""
 NEEDS = {
     "hdp_nb": [str(HERE.parent)],
     "scikit-learn": ["scikit-learn"],
@@ -95,6 +117,13 @@ def measure(name, texts):
         for process in ("first", "second"):
             found[process], said = cpu(python, "-c", READ + SCRIPTS[name], **options)
         found["topics"] = len(said.splitlines())
+        if name == "hdp_nb":
+            found["less"] = {}
+            for way, asked in LESS.items():
+                script = READ + QUIET + LESS_SCRIPT.format(options=asked)
+                for _ in range(2):  # the first compiles
+                    said = cpu(python, "-c", script, **options)[1]
+                found["less"][way] = json.loads(said)
         return found
 
 
