@@ -42,8 +42,8 @@ from .tree import TreeSampler
 _FOLD_BURN_IN, _FOLD_KEPT = 5, 20
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
-# Where eta begins, and its prior, if neither is given: at 0.5, or where all words of a topic have
-# so many pseudo-tokens together, whichever is less.
+# Where eta begins, and its prior, if neither is given. Where topics have to come into being, all
+# words of one have no more than so many pseudo-tokens together.
 _FIRST_ETA, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 20.0, (1.0, 1.0)
 
 
@@ -63,6 +63,7 @@ class GibbsTopicModel(SampledTopicModel):
     seed_names_: list[str]
     seeds_: np.ndarray
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
+    _pseudo_tokens: float = _PSEUDO_TOKENS
 
     def fit(
         self,
@@ -117,7 +118,7 @@ class GibbsTopicModel(SampledTopicModel):
         "Where eta begins, and its prior: None where it is held fixed."
         if self.eta is not None:
             return self.eta, self.eta_prior
-        first = min(_FIRST_ETA, _PSEUDO_TOKENS / max(n_words, 1))
+        first = min(_FIRST_ETA, self._pseudo_tokens / max(n_words, 1))
         return first, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
 
     def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
@@ -608,8 +609,7 @@ class LDA(GibbsTopicModel):
     alpha_prior, gamma_prior : (shape, rate), ConcentrationPrior or None
         A pair is a Gamma prior; `hdp_nb.priors` has others. None holds the parameter fixed.
     eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
-        or from 20/n_words where that is less.
+        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
     alpha_per_document : bool
         Whether every document has an alpha of its own; then `alpha_` is their mean, which new
         documents get.
@@ -673,6 +673,7 @@ class LDA(GibbsTopicModel):
         self.max_time = max_time
 
     _inits = ("opposite", None)
+    _pseudo_tokens = np.inf  # its topics are there from the beginning
 
     def _sampler(self, corpus: Corpus) -> Sampler:
         "The sampler that the parameters ask for."
