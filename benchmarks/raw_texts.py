@@ -192,6 +192,9 @@ WORDS = {
     "min_df 5": {"min_df": 5},
     "all words": {"stop_words": None, "max_df": 1.0},
 }
+# All of this of some kinds of texts; of other sets what the default and where it begins are worth.
+ALL_WAYS = ("changelogs", "descriptions", "sentences")
+FEW = ("learned", "from .5", "eta .01")
 
 
 def learn_and_predict(quick):
@@ -211,20 +214,21 @@ def learn_and_predict(quick):
     }
     cut = CountVectorizer(token_pattern=TOKEN).build_analyzer()
     n = 80 if quick else 400
-    for name in (*sorted(KINDS), *sorted(drawn)):
+    for name in (*ALL_WAYS, *sorted(KINDS.keys() - {*ALL_WAYS}), *sorted(drawn)):
         order = np.random.default_rng(0).permutation
         if name in drawn:
             corpus = drawn[name]
             names = corpus.vocab or [str(v) for v in range(corpus.n_words)]
             chosen = [[names[v] for v in corpus[j][:100]] for j in order(corpus.n_docs)[:n]]
             train = Corpus.from_docs(chosen[n // 4 :])
-            yield name, lambda train=train: train, ETA, chosen[: n // 4], train.vocab
+            yield name, lambda train=train: train, FEW, chosen[: n // 4], train.vocab
         elif len(texts := some(KINDS[name](), 400)) >= 40:
             texts = [" ".join(texts[j].split()[:100]) for j in order(len(texts))[:n]]
             test = [cut(text) for text in texts[: n // 4]]
             make = lambda texts=texts, **options: hdp_nb.count_texts(texts[n // 4 :], **options)
             known = [set(make(**options).vocab) for options in [{}, *WORDS.values()]]
-            yield name, make, ETA | WORDS, test, sorted(set.intersection(*known))
+            ways = ETA | WORDS if name in ALL_WAYS else FEW
+            yield name, make, ways, test, sorted(set.intersection(*known))
 
 
 def study_prediction(quick, rows):
