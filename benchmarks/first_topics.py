@@ -86,6 +86,7 @@ test = texts[::5]; del texts[::5]
 model = HDP(random_state=0, {options}).fit(texts)
 model.top_words()
 seconds = time.process_time()
+test = model.vectorizer_.transform(test)
 scores = [document_completion(model, test, random_state=split) for split in range(10)]
 print(json.dumps({{"seconds": seconds, "held out": np.mean(scores), "topics": model.n_topics_}}))
 """

@@ -3,6 +3,7 @@
     python benchmarks/raw_texts.py texts    six kinds of texts, in Python and by the command line
     python benchmarks/raw_texts.py predict  eta held or learned, on these, bundled and drawn sets;
                                             on these, words chosen otherwise
+    python benchmarks/raw_texts.py start    where eta goes in a thousand sweeps from either start
     python benchmarks/raw_texts.py --quick  a minute instead of an hour; results are not kept
 
 The six kinds are texts that every machine with this package has, on Debian more of them than
@@ -265,9 +266,22 @@ def study_prediction(quick, rows):
         yield rows
 
 
+def study_start(quick):
+    "Both chains of long fits to the first set, eta learned from where it begins and from 0.5."
+    train, n_iter = next(learn_and_predict(quick))[1](), 20 if quick else 1000
+    rows = {"tokens": train.n_tokens, "sweeps": [n for n in (100, 300, 1000) if n <= n_iter]}
+    for way in ("learned", "from .5"):
+        model = hdp_nb.HDP(n_iter=n_iter, random_state=0, n_jobs=1, **ETA[way]).fit(train)
+        at = np.array(rows["sweeps"], int) - 1
+        rows[way] = {name: model.traces_[name][:, at].tolist() for name in ("eta", "log_mixture")}
+        rows[way] |= {"n_topics": model.traces_["n_topics"][:, at].astype(int).tolist()}
+        print(way, rows[way], flush=True)
+    return rows
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("study", nargs="?", choices=["texts", "predict"])
+    parser.add_argument("study", nargs="?", choices=["texts", "predict", "start"])
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     logging.getLogger("hdp_nb").setLevel("ERROR")
@@ -281,3 +295,7 @@ if __name__ == "__main__":
             found["predict"] = rows
             if not given.quick:
                 RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    if given.study in (None, "start"):
+        found["start"] = study_start(given.quick)
+        if not given.quick:
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
