@@ -144,13 +144,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("only", nargs="*", choices=[[], *SCRIPTS, "less"])
     texts = some(sentences(), 1500)
-    found = saved("first_topics") | {"machine": machine(), "texts": len(texts)}
-    found["words"] = sum(len(text.split()) for text in texts)
-    found.setdefault("seconds", {})
+    found = {"machine": machine(), "seconds": {}} | saved("first_topics")
+    found |= {"texts": len(texts), "words": sum(len(text.split()) for text in texts)}
     for name in parser.parse_args().only or [*SCRIPTS, "less"]:
         if name == "less":
-            found[name] = measure_less(texts)
+            found["less"] = {"machine": machine(), "ways": measure_less(texts)}
         else:
+            found["machine"] = machine()
             found["seconds"][name] = measure(name, texts)
         save("first_topics", found)
     columns = ["install", "first", "second", "topics"]
