@@ -339,8 +339,8 @@ def guess_format(path: Path, encoding: str | None = None) -> str:
         if telling:
             return format
     with open(path, "rb") as f:
-        head = f.read(1024)
-    if head.startswith(b"PK\x03\x04") and b".npy" in head:  # arrays, and no workbook
+        begin = f.read(1024)
+    if begin.startswith(b"PK\x03\x04") and b".npy" in begin:  # arrays, and no workbook
         return "npz"
     if (format := guess_text_format(path, encoding)) != "text":
         return format
