@@ -1,7 +1,9 @@
-"""Raw texts with no option set, and the prior of eta: what comes out on corpora of any machine.
+"""Raw texts with no option set, and with some: what comes out on corpora of any machine.
 
     python benchmarks/raw_texts.py texts    six kinds of texts, in Python and by the command line
-    python benchmarks/raw_texts.py eta      eta held or learned, on these, bundled and drawn sets
+    python benchmarks/raw_texts.py predict  eta held or learned, on these, bundled and drawn sets;
+                                            on these, words chosen otherwise
+    python benchmarks/raw_texts.py start    where eta goes in a thousand sweeps from either start
     python benchmarks/raw_texts.py --quick  a minute instead of an hour; results are not kept
 
 The six kinds are texts that every machine with this package has, on Debian more of them than
@@ -23,9 +25,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.special import logsumexp
+from sklearn.feature_extraction.text import CountVectorizer
 
 import hdp_nb
 from hdp_nb import cli
+from hdp_nb.corpus import Corpus
+from hdp_nb.counting import TOKEN
 
 RESULTS = Path(__file__).parent / "results" / "raw_texts.json"
 SITE = Path(sysconfig.get_paths()["purelib"])
@@ -116,20 +122,6 @@ def bad_topics(words, shares):
     return found
 
 
-def fitted(train, test, **options):
-    "A fit with no option but those given: what came out, for the table."
-    begin = time.process_time()
-    model = hdp_nb.HDP(random_state=0, **options).fit(train)
-    return model, {
-        "eta": model.eta_,
-        "topics": model.n_topics_,
-        "above 2%": int((model.topic_shares_ > 0.02).sum()),
-        "held out": hdp_nb.document_completion(model, test, random_state=0),
-        "converged": model.converged_,
-        "seconds": time.process_time() - begin,
-    }
-
-
 def study_texts(quick):
     "Every kind through Python, and through the command line from a file of JSON lines."
     rows = {}
@@ -162,35 +154,134 @@ def study_texts(quick):
     return rows
 
 
-def study_eta(quick, rows):
-    """eta held or learned, on 300 documents to learn from and 100 to predict.
+def held_out(model, documents, scored, splits=3):
+    """Log probability of a fifth of the words in `scored`, given the rest of their documents.
 
-    Goes on where it was stopped: what is in `rows` is not done again.
+    Divided by the probability of all the words in `scored`, which all models know: so those that
+    know different other words have the same to predict. Returns sums and numbers of words by
+    document, each of several splits, which are the same for all models, added up.
     """
-    sets = {name: hdp_nb.load_corpus(name) for name in ("sotu", "kjv", "jargon", "alice-words")}
-    sets["bars"] = hdp_nb.make_bars(400, 50, grid=5, random_state=0)[0]
-    for name, kind in KINDS.items():
-        texts = some(kind(), 400)
-        if len(texts) >= 40:
-            sets[name] = hdp_nb.count_texts(texts)
-    sets["drawn"] = hdp_nb.make_hdp(400, 60, random_state=0)[0]
-    ways = {f"eta .{str(eta)[2:]}": {"eta": eta} for eta in (0.5, 0.1, 0.05, 0.02, 0.01)}
-    ways["learned"] = {"eta_prior": (1, 1)}
-    for name, corpus in sets.items():
-        n = min(corpus.n_docs, 80 if quick else 400)
-        part = corpus[np.random.default_rng(0).permutation(corpus.n_docs)[:n]]
-        train, test = part.split_docs(0.25, 0)
-        options = {"n_iter": 10 if quick else 150}
-        for way, more in ways.items():
-            if way not in rows.setdefault(name, {}):
-                rows[name][way] = fitted(train, test, **options, **more)[1]
-                print(name, way, rows[name][way], flush=True)
-                yield rows
+    place = {word: i for i, word in enumerate(scored)}
+    found, n = np.zeros(len(documents)), np.zeros(len(documents))
+    every = Corpus.from_docs([scored] * len(documents), model.vocabulary_)
+    known = set(model.vocabulary_)
+    for split in range(splits):
+        rng, asked, rest = np.random.default_rng(split), [], []
+        for words in documents:
+            here = rng.permutation([i for i, word in enumerate(words) if word in place])
+            out = {*here[: round(len(here) / 5)]}
+            asked.append([place[words[i]] for i in sorted(out)])
+            rest.append([w for i, w in enumerate(words) if i not in out and w in known])
+        observed = Corpus.from_docs(rest, model.vocabulary_)
+        log_p = model.log_predictive(observed, every, split).reshape(len(documents), -1)
+        log_p -= logsumexp(log_p, axis=1, keepdims=True)
+        found += [row[words].sum() for row, words in zip(log_p, asked)]
+        n += [len(words) for words in asked]
+    return found, n
+
+
+# What is asked of the model, and of the counting of the words.
+ETA = {
+    "learned": {},
+    "from .5": {"eta": 0.5, "eta_prior": (1, 1)},
+    "eta .05": {"eta": 0.05},
+    "eta .01": {"eta": 0.01},
+    "eta .003": {"eta": 0.003},
+}
+WORDS = {
+    "min_df 1": {"min_df": 1},
+    "min_df 5": {"min_df": 5},
+    "all words": {"stop_words": None, "max_df": 1.0},
+}
+# All of this of some kinds of texts; of other sets what the default and where it begins are worth.
+ALL_WAYS = ("changelogs", "descriptions", "sentences")
+FEW = ("learned", "from .5", "eta .01")
+
+
+def learn_and_predict(quick):
+    """What there is to learn from, by way, and to predict: 300 documents and 100 others of a set.
+
+    The first hundred words of each, so that a fit takes seconds. Yields the set's name, a function
+    that makes the corpus to learn from, the ways, the words of the other documents, and those words
+    that are scored.
+    """
+    drawn = {
+        "alice-words": hdp_nb.load_corpus("alice-words"),
+        "bars": hdp_nb.make_bars(400, 50, grid=5, random_state=0)[0],
+        "drawn": hdp_nb.make_hdp(400, 60, random_state=0)[0],
+        "jargon": hdp_nb.load_corpus("jargon"),
+        "sotu": hdp_nb.load_corpus("sotu"),
+        "kjv": hdp_nb.load_corpus("kjv"),
+    }
+    cut = CountVectorizer(token_pattern=TOKEN).build_analyzer()
+    n = 80 if quick else 400
+    for name in (*ALL_WAYS, *sorted(KINDS.keys() - {*ALL_WAYS}), *sorted(drawn)):
+        order = np.random.default_rng(0).permutation
+        if name in drawn:
+            corpus = drawn[name]
+            names = corpus.vocab or [str(v) for v in range(corpus.n_words)]
+            chosen = [[names[v] for v in corpus[j][:100]] for j in order(corpus.n_docs)[:n]]
+            train = Corpus.from_docs(chosen[n // 4 :])
+            yield name, lambda train=train: train, FEW, chosen[: n // 4], train.vocab
+        elif len(texts := some(KINDS[name](), 400)) >= 40:
+            texts = [" ".join(texts[j].split()[:100]) for j in order(len(texts))[:n]]
+            test = [cut(text) for text in texts[: n // 4]]
+            make = lambda texts=texts, **options: hdp_nb.count_texts(texts[n // 4 :], **options)
+            known = [set(make(**options).vocab) for options in [{}, *WORDS.values()]]
+            ways = ETA | WORDS if name in ALL_WAYS else FEW
+            yield name, make, ways, test, sorted(set.intersection(*known))
+
+
+def study_prediction(quick, rows):
+    """What is asked, or nothing, of the model and of counting: how well other documents are told.
+
+    Goes on with the set at which it was stopped. `ahead` is by how much a word is predicted better
+    than with no option set, `error` the standard error of that, by documents; `halves` are the
+    scores of two halves of the documents, to choose by one and to judge by the other.
+    """
+    for name, make, ways, documents, scored in learn_and_predict(quick):
+        if name in rows:
+            continue
+        done, plain = {}, None
+        for way in ways:
+            train = make(**WORDS.get(way, {}))
+            begin = time.process_time()
+            options = ETA.get(way, {}) | ({"n_iter": 10} if quick else {})
+            model = hdp_nb.HDP(random_state=0, n_jobs=1, **options).fit(train)
+            row = {"seconds": time.process_time() - begin, "eta": model.eta_}
+            row |= {"topics": model.n_topics_, "words": train.n_words, "scored": len(scored)}
+            row["above 2%"] = int((model.topic_shares_ > 0.02).sum())
+            row["shown"] = float(model.topic_shares_.sum())
+            coherent = hdp_nb.coherence_npmi(model, train).topics
+            row["npmi"] = float(np.average(coherent, weights=model.topic_shares_))
+            found, n = held_out(model, documents, scored)
+            row |= {"tokens": int(n.sum()), "held out": found.sum() / max(n.sum(), 1)}
+            row["halves"] = [found[h::2].sum() / max(n[h::2].sum(), 1) for h in (0, 1)]
+            plain = found if plain is None else plain
+            row["ahead"] = (found - plain).sum() / max(n.sum(), 1)
+            row["error"] = np.linalg.norm(found - plain - row["ahead"] * n) / max(n.sum(), 1)
+            done[way] = row
+            print(name, way, row, flush=True)
+        rows[name] = done
+        yield rows
+
+
+def study_start(quick):
+    "Both chains of long fits to the first set, eta learned from where it begins and from 0.5."
+    train, n_iter = next(learn_and_predict(quick))[1](), 20 if quick else 1000
+    rows = {"tokens": train.n_tokens, "sweeps": [n for n in (100, 300, 1000) if n <= n_iter]}
+    for way in ("learned", "from .5"):
+        model = hdp_nb.HDP(n_iter=n_iter, random_state=0, n_jobs=1, **ETA[way]).fit(train)
+        at = np.array(rows["sweeps"], int) - 1
+        rows[way] = {name: model.traces_[name][:, at].tolist() for name in ("eta", "log_mixture")}
+        rows[way] |= {"n_topics": model.traces_["n_topics"][:, at].astype(int).tolist()}
+        print(way, rows[way], flush=True)
+    return rows
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("study", nargs="?", choices=["texts", "eta"])
+    parser.add_argument("study", nargs="?", choices=["texts", "predict", "start"])
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
     logging.getLogger("hdp_nb").setLevel("ERROR")
@@ -199,8 +290,12 @@ if __name__ == "__main__":
         found["texts"] = study_texts(given.quick)
         if not given.quick:
             RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    if given.study in (None, "eta"):
-        for rows in study_eta(given.quick, {} if given.quick else found.get("eta", {})):
-            found["eta"] = rows
+    if given.study in (None, "predict"):
+        for rows in study_prediction(given.quick, {} if given.quick else found.get("predict", {})):
+            found["predict"] = rows
             if not given.quick:
                 RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    if given.study in (None, "start"):
+        found["start"] = study_start(given.quick)
+        if not given.quick:
+            RESULTS.write_text(json.dumps(found, indent=1) + "\n")

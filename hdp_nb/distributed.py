@@ -638,7 +638,7 @@ def _fit_sampled(model, corpus, run, client, options):
     init = model.init
     if isinstance(init, str) and init == "opposite":
         init = begin_with_sample(model, corpus, run, other)
-    eta, eta_prior = model._eta()
+    eta, eta_prior = model._eta(corpus.n_words)
     sampler = ShardSampler(
         corpus,
         run,

@@ -186,7 +186,7 @@ def _parquet_rows(path: Path, encoding: str | None) -> Iterator[tuple[str, Any]]
     except ImportError:
         raise ValueError("reading Parquet takes pyarrow: pip install pyarrow") from None
     i = 0
-    with parquet.ParquetFile(path) as table:
+    with open_bytes(path) as content, parquet.ParquetFile(content) as table:
         for batch in table.iter_batches():
             for row in batch.to_pylist():
                 yield f"row {i}", row

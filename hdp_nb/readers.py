@@ -315,9 +315,6 @@ def _bundled_path(name: str) -> Path:
     return next((path for path in paths if path.is_file()), paths[0])
 
 
-_OFFICE = (".xlsx", ".xlsm", ".docx", ".ods", ".odt", ".zip")
-
-
 def guess_format(path: Path, encoding: str | None = None) -> str:
     """Tell the format of a file by its name or by how it begins.
 
@@ -342,8 +339,9 @@ def guess_format(path: Path, encoding: str | None = None) -> str:
         if telling:
             return format
     with open(path, "rb") as f:
-        if f.read(4) == b"PK\x03\x04" and path.suffix.lower() not in _OFFICE:
-            return "npz"
+        begin = f.read(1024)
+    if begin.startswith(b"PK\x03\x04") and b".npy" in begin:  # arrays, and no workbook
+        return "npz"
     if (format := guess_text_format(path, encoding)) != "text":
         return format
     with reading(path, "text"), open_lines(path, encoding) as lines:

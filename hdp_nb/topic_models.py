@@ -42,8 +42,9 @@ from .tree import TreeSampler
 _FOLD_BURN_IN, _FOLD_KEPT = 5, 20
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
-# Where eta begins, and its prior, if neither is given.
-_FIRST_ETA, _ETA_PRIOR = 0.5, (1.0, 1.0)
+# Where eta begins, and its prior, if neither is given. Where topics have to come into being, all
+# words of one have no more than so many pseudo-tokens together.
+_FIRST_ETA, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 20.0, (1.0, 1.0)
 
 
 class GibbsTopicModel(SampledTopicModel):
@@ -62,6 +63,7 @@ class GibbsTopicModel(SampledTopicModel):
     seed_names_: list[str]
     seeds_: np.ndarray
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
+    _pseudo_tokens: float = _PSEUDO_TOKENS
 
     def fit(
         self,
@@ -112,11 +114,12 @@ class GibbsTopicModel(SampledTopicModel):
         many = getattr(self, "n_topics", MANY)
         return begin_apart(sampler, self.n_chains, many) if self._opposite() else sampler
 
-    def _eta(self) -> tuple[float, PriorLike]:
+    def _eta(self, n_words: int) -> tuple[float, PriorLike]:
         "Where eta begins, and its prior: None where it is held fixed."
         if self.eta is not None:
             return self.eta, self.eta_prior
-        return _FIRST_ETA, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
+        first = min(_FIRST_ETA, self._pseudo_tokens / max(n_words, 1))
+        return first, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
 
     def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
         "Pseudo-tokens of the seed words, if there are any; sets `seed_names_` and `seeds_`."
@@ -329,7 +332,8 @@ class HDP(GibbsTopicModel):
     gamma_prior, alpha_prior : (shape, rate), ConcentrationPrior or None
         A pair is a Gamma prior; `hdp_nb.priors` has others. None holds the parameter fixed.
     eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
+        Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
+        or from 20/n_words where that is less.
     alpha_per_document : bool
         Whether every document has an alpha of its own; then `alpha_` is their mean, which new
         documents get.
@@ -557,7 +561,7 @@ class HDP(GibbsTopicModel):
             n_chains = check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
             base = partial(base, n_threads=max(n_jobs // n_chains, 1))
-        eta, eta_prior = self._eta()
+        eta, eta_prior = self._eta(corpus.n_words)
         sampler = base(
             corpus,
             eta,
@@ -586,7 +590,7 @@ class HDP(GibbsTopicModel):
                 known = f"{', '.join(others)} or {last}" if others else last
                 raise ValueError(f"{name} must be {known} with seed_words, got {value!r}")
         conc, priors = [self.gamma, self.alpha], [self.gamma_prior, self.alpha_prior]
-        eta, eta_prior = self._eta()
+        eta, eta_prior = self._eta(corpus.n_words)
         return TreeSampler(corpus, [], conc, priors, eta, eta_prior, init=init, seeds=seeds)
 
 # %% ../nbs/63_topic_models.ipynb #b4bbb7d4
@@ -679,12 +683,13 @@ class LDA(GibbsTopicModel):
         self.max_time = max_time
 
     _inits = ("opposite", None)
+    _pseudo_tokens = np.inf  # its topics are there from the beginning
 
     def _sampler(self, corpus: Corpus) -> Sampler:
         "The sampler that the parameters ask for."
         random = self.init is None or self._opposite()
         init = None if random else np.asarray(getattr(self.init, "z", self.init))
-        eta, eta_prior = self._eta()
+        eta, eta_prior = self._eta(corpus.n_words)
         return LDASampler(
             corpus,
             self.n_topics,

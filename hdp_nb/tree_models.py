@@ -46,7 +46,8 @@ class TreeHDP(GibbsTopicModel):
         Dirichlet parameter of the topics. Smaller values give more, sharper topics. None: learned,
         or that of the topics given to `fit`. A number is held fixed, unless `eta_prior` is given.
     eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
+        Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
+        or from 20/n_words where that is less.
     per_node : bool
         Whether every node has a concentration of its own, with the prior of its level, instead of
         one concentration for each level.
@@ -221,7 +222,7 @@ class TreeHDP(GibbsTopicModel):
         "The sampler that the parameters ask for."
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = MANY if self._opposite() else init
-        eta, eta_prior = self._eta()
+        eta, eta_prior = self._eta(corpus.n_words)
         if given is not None and self.eta is None:
             eta, eta_prior = float(given.eta), self.eta_prior
         return TreeSampler(

@@ -104,6 +104,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="module")
 def browser():
+    pytest.importorskip("playwright")  # one of a developer's tools, see --modules
     from playwright.sync_api import Error, sync_playwright
 
     found = [

@@ -764,6 +764,11 @@ def test_eta_is_learned_unless_a_number_is_given(bars, kind):
     assert len(set(learned)) == 4 and np.array_equal(learned, eta(eta=0.5, eta_prior=(1, 1)))
     assert not np.array_equal(learned, eta(eta_prior=(30, 1)))
     assert (eta(eta=0.25) == 0.25).all()
+    wide = Corpus(bars.x, bars.offsets, n_words=100)
+    begun = lambda **options: kind(**options, **run).fit(wide).trace_["eta"]
+    first, other = (20 / 100, 0.5) if kind in (HDP, TreeHDP) else (0.5, 20 / 100)
+    assert np.array_equal(begun(), begun(eta=first, eta_prior=(1, 1)))
+    assert not np.array_equal(begun(), begun(eta=other, eta_prior=(1, 1)))
     if kind is TreeHDP:
         given = HDP(eta=0.125, **run).fit(bars)
         assert (TreeHDP(**run).fit(bars, topics=given).trace_["eta"] == 0.125).all()

@@ -168,20 +168,68 @@ def test_words_without_running_text_have_no_language():
     assert "is" in corpus.vocab
 
 
-def letters(tmp_path, write):
-    path = tmp_path / "letters"
-    write(path)
-    return [*Texts(path, "said")], Texts(path, "said").groups()
+def check_refused(path, says, capsys):
+    "Neither door takes a file: one line that names it, exit code 2, and nothing is written."
+    with pytest.raises(ValueError, match=says) as error:
+        load_corpus(path, column="said")
+    assert str(path) in str(error.value) and "\n" not in str(error.value)
+    before = sorted(path.parent.iterdir())
+    code = cli.main(["fit", str(path), "--column", "said", "--out", str(path.parent / "run")])
+    out, err = capsys.readouterr()
+    assert code == 2 and not out and err.count("\n") == 1 and path.name in err
+    assert sorted(path.parent.iterdir()) == before
 
 
-def test_parquet(tmp_path, monkeypatch):
-    rows = {"said": ["sea", "land"], "year": [1790, 1791]}
-    if importlib.util.find_spec("pyarrow"):
-        import pyarrow
-        from pyarrow import parquet
+def test_parquet(tmp_path):
+    "Whatever else is in it: a row's text, and short values of other columns as groups."
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    said, path = ["the sea", None, "the land"] * 20, tmp_path / "a.parquet"
+    columns = {"said": said, "year": [1790, 1791, None] * 20, "ids": [[1]] * 60}
+    parquet.write_table(pyarrow.table(columns), path)
+    (tmp_path / "packed").write_bytes(gzip.compress(path.read_bytes()))
+    path.rename(tmp_path / "letters")
+    for name in ("letters", "packed"):
+        texts = Texts(tmp_path / name, "said")
+        assert texts.format == "parquet" and [*texts] == [text or "" for text in said]
+        assert texts.groups() == {"year": ["1790", "1791", ""] * 20}
+    assert load_corpus(tmp_path / "packed", column="said").vocab == ["land", "sea"]
 
-        write = lambda path: parquet.write_table(pyarrow.table(rows), path)
-        assert letters(tmp_path, write) == (rows["said"], {"year": ["1790", "1791"]})
+
+def test_parquet_that_is_not_what_it_should_be(tmp_path, capsys):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name, columns, says in [
+        ("other", {"text": ["sea"]}, "column must be .* one of 'text'; got 'said'"),
+        ("numbers", {"said": [1, 2]}, "row 0 must have a text as 'said', got 1"),
+        ("lists", {"said": [["sea"]]}, "row 0 must have a text as 'said', got .'sea'."),
+        ("none", {"said": pyarrow.array([], pyarrow.string())}, "at least one document, got none"),
+    ]:
+        path = tmp_path / f"{name}.parquet"
+        parquet.write_table(pyarrow.table(columns), path)
+        check_refused(path, says, capsys)
+    parquet.write_table(pyarrow.table({"said": ["the sea", "the land"] * 50}), path)
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    path.write_bytes(whole[:-20])
+    check_refused(path, "not a whole parquet file", capsys)
+    path.write_bytes(b"")
+    check_refused(path, "not a whole parquet file", capsys)
+    (tmp_path / "a.gz").write_bytes(gzip.compress(whole)[:-9])
+    check_refused(tmp_path / "a.gz", "end-of-stream", capsys)
+    n_refused = 0
+    for _ in range(100):
+        damaged = np.frombuffer(whole, np.uint8).copy()
+        damaged[rng.integers(4, len(whole), 5)] ^= rng.integers(1, 256, 5).astype(np.uint8)
+        path.write_bytes(damaged.tobytes())
+        try:
+            assert all(isinstance(text, str) for text in Texts(path, "said"))
+        except ValueError as error:
+            assert str(path) in str(error) and "\n" not in str(error)
+            n_refused += 1
+    assert n_refused > 50
+
+
+def test_parquet_takes_pyarrow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "a.parquet").write_bytes(b"PAR1....")
     with pytest.raises(ValueError, match="a.parquet.*pip install pyarrow"):
@@ -236,6 +284,7 @@ BAD = {
     "cut.json": (b'[{"said": "sea"},\n{"sa', "line 2 is no JSON"),
     "deep.json": (b"[" * 100_000, "deep.json"),
     "book.xlsx": (b"PK\x03\x04\x14", "zip archive, as workbooks of Excel.*CSV"),
+    "book.csv": (b"PK\x03\x04\x14", "zip archive, as workbooks of Excel.*CSV"),
     "old.xls": (b"\xd0\xcf\x11\xe0\xa1", "Microsoft Office"),
     "paper.pdf": (b"%PDF-1.7\n", "a PDF: extract its text"),
     "noise.csv": (b"id,said\n1,\0sea\n", "zero byte"),
@@ -249,14 +298,7 @@ BAD = {
 def test_bad_files_are_named_in_one_line_and_nothing_is_written(tmp_path, capsys, name):
     content, says = BAD[name]
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(ValueError, match=says) as error:
-        load_corpus(tmp_path / name, column="said")
-    assert str(tmp_path / name) in str(error.value) and "\n" not in str(error.value)
-    before = sorted(tmp_path.iterdir())
-    code = cli.main(["fit", str(tmp_path / name), "--column", "said", "--out", str(tmp_path / "r")])
-    out, err = capsys.readouterr()
-    assert code == 2 and not out and err.count("\n") == 1 and name in err
-    assert sorted(tmp_path.iterdir()) == before
+    check_refused(tmp_path / name, says, capsys)
 
 
 def test_an_encoding_can_be_named(tmp_path):
