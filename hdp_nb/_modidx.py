@@ -1000,6 +1000,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._components': ('mixtures.html#dpmixture._components', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._log_weights': ('mixtures.html#dpmixture._log_weights', 'hdp_nb/mixtures.py'),
+                                 'hdp_nb.mixtures.DPMixture._moves': ('mixtures.html#dpmixture._moves', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._rows': ('mixtures.html#dpmixture._rows', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._sampler': ('mixtures.html#dpmixture._sampler', 'hdp_nb/mixtures.py'),
                                  'hdp_nb.mixtures.DPMixture._show': ('mixtures.html#dpmixture._show', 'hdp_nb/mixtures.py'),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import gammaln, multigammaln
+from scipy.special import gammaln
 
 from .families import NormalInverseGammaPrior, NormalInverseWishartPrior
 from .likelihood import DirichletPrior
@@ -82,6 +82,8 @@ class FullRows:
         centre = data.mean(axis=0)  # sums of squares around it lose fewer digits
         self.x, self.prior, D = data - centre, prior, data.shape[1]
         self.mean, self.D = prior.mean - centre, D
+        self.log_norm = 0.5 * prior.dof * prior.log_det
+        self.log_norm -= gammaln(0.5 * (prior.dof - np.arange(D))).sum()
         self.size, self.pairs = D + D * (D + 1) // 2, np.tril_indices(D)
 
     def features(self, rows: Any) -> np.ndarray:
@@ -143,9 +145,9 @@ class FullRows:
         log_det = 2 * np.log(np.diagonal(C, axis1=1, axis2=2)).sum(axis=1)
         return (
             0.5 * D * (np.log(prior.kappa / kappa) - n * math.log(math.pi))
-            + multigammaln(0.5 * dof, D)
-            - multigammaln(0.5 * prior.dof, D)
-            + 0.5 * (prior.dof * prior.log_det - dof * log_det)
+            + gammaln(0.5 * (dof[:, None] - np.arange(D))).sum(axis=1)
+            - 0.5 * dof * log_det
+            + self.log_norm
         )
 
     def _natural(self, mean, precision, log_det):

@@ -11,16 +11,16 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from .row_blocks import ROWS, Natural, as_array, blocks
 from numba import njit
 from numpy.typing import ArrayLike
-from scipy.special import expit, gammaln, log_softmax, logsumexp, softmax
+from scipy.special import expit, gammaln
 
 from .chain import with_attributes
 from .checks import check_int
 from .dp import DPMixtureSampler, largest_shares, log_eppf, resample_concentration
 from .priors import is_free
 from .recounts import check_entries, check_same
+from .row_blocks import ROWS, Natural, as_array, blocks
 
 # %% ../nbs/29_subclusters.ipynb #f34833e1
 SAMPLE = 1000  # rows that the parts of a proposal are grown on, or 40 for each column
@@ -142,7 +142,7 @@ class Clusters:
         loss = self.log_split((n[a], n), (log_m[a], log_m), whole)
         log_w = -SHARPNESS * loss / np.minimum(n, n[a])
         log_w[a] = -np.inf
-        return log_softmax(log_w)
+        return log_w - np.logaddexp.reduce(log_w)
 
     def drop(self, b: int) -> None:
         "Forget a component that has no rows; the last one gets its number."
@@ -183,7 +183,7 @@ class SubclusterSampler:
     until : int or None
         How many sweeps, from the first on, have these proposals; None is all of them.
     scans : int
-        How often the parts of a proposal are fitted to all of its rows, at least 1.
+        How often the parts of a proposal, grown on a sample, are fitted to all rows; 0 counts as 1.
     tune : int
         How many sweeps, from the first on, split components and dissolve those that are not needed
         (B9). They are to be dropped: their states are not draws from the posterior.
@@ -201,7 +201,7 @@ class SubclusterSampler:
         base: DPMixtureSampler,
         n_proposals: int = 2,
         until: int | None = None,
-        scans: int = 1,
+        scans: int = 0,
         tune: int = 50,
         n_singles: int = 20,
     ):
@@ -212,7 +212,7 @@ class SubclusterSampler:
             )
         self.base, self.n_proposals = base, check_int("n_proposals", n_proposals, 0)
         self.until = None if until is None else check_int("until", until, 0)
-        self.scans, self.tune = check_int("scans", scans, 1), check_int("tune", tune, 0)
+        self.scans, self.tune = max(check_int("scans", scans, 0), 1), check_int("tune", tune, 0)
         self.n_singles = check_int("n_singles", n_singles, 1)
         self.rows = ROWS[base.fam.name](base.prior, base.data)
         self.n = len(base.data)
@@ -358,7 +358,7 @@ class SubclusterSampler:
         others = n > 0
         log_w = np.full(len(n), -np.inf)
         log_w[others] = np.log(n[others]) + (after - log_m)[others]
-        sum_w = logsumexp(log_w)
+        sum_w = float(np.logaddexp.reduce(log_w))
         if leaves:
             log_a = math.log(parts.alpha) + own - sum_w + math.log(n_others)
             log_a -= math.log(n_alone + 1 + (n[k] == 1))
@@ -366,7 +366,7 @@ class SubclusterSampler:
                 new = np.append(n[[k]], 1), np.vstack([total[[k]], t]), (before, own)
                 parts.split(k, np.array([i]), new)
         else:
-            to = int(rng.choice(len(n), p=softmax(log_w)))
+            to = int(rng.choice(len(n), p=np.exp(log_w - sum_w)))
             log_a = sum_w - math.log(parts.alpha) - own + math.log(n_alone)
             log_a -= math.log(self.n - (n_alone - 1 - (n[to] == 1)))
             if math.log(rng.random()) < log_a:
@@ -460,10 +460,10 @@ class SubclusterSampler:
         few = members if len(members) <= 200 else rng.choice(members, 200, replace=False)
         log_w = self.rows.log_density(few, natural) + np.log(parts.n)
         others = np.delete(np.arange(len(parts.n)), b)
-        loss = logsumexp(log_w, axis=1) - logsumexp(log_w[:, others], axis=1)
-        if loss.mean() > HOPELESS:
+        rest = np.logaddexp.reduce(log_w[:, others], axis=1)
+        if (np.logaddexp.reduce(log_w, axis=1) - rest).mean() > HOPELESS:
             return False
-        share = softmax(log_w[:, others], axis=1).mean(axis=0)
+        share = np.exp(log_w[:, others] - rest[:, None]).mean(axis=0)
         near = others[np.argsort(-share)[:NEAR]]
         part = np.full(len(parts.n), -1)
         part[near], part[b] = np.arange(len(near)), len(near)
