@@ -3,13 +3,14 @@
     python benchmarks/mixtures_at_size.py [--only plane wide starts peers] [--sweeps 100]
 
 `plane`: a million points in the plane, of twelve normal clusters. `wide`: 100,000 points in 128
-dimensions, of 79 clusters. Both from one component, with `--sweeps` sweeps, half of them the
-burn-in, as DPMixture would: CPU seconds, components, normalised mutual information with the planted
-clusters. `starts`: 100,000 points in the plane, from one component and from a hundred. `peers`:
-scikit-learn's BayesianGaussianMixture, with a Dirichlet process prior of weights and more
-components than there are, on the first tenth of `plane` and the first twentieth of `wide`, and the
-collapsed sampler on fewer; the seconds are to be scaled by the number of rows. One core. Results go
-to results/mixtures_at_size.json; what is there already and not asked for stays.
+dimensions, of 79 clusters. Both from one component, with `--sweeps` sweeps, `--tune` of them with
+the moves of a burn-in: CPU seconds, components, normalised mutual information with the planted
+clusters, saved every five sweeps, so that a run may be stopped. `starts`: 100,000 points in the
+plane, from one component and from a hundred. `peers`: scikit-learn's BayesianGaussianMixture, with
+a Dirichlet process prior of weights and more components than there are, on the first tenth of
+`plane` and of `wide`, for a few iterations, and the collapsed sampler on fewer; the seconds are to
+be scaled by the number of rows. One core. Results go to results/mixtures_at_size.json; what is
+there already and not asked for stays.
 """
 
 import argparse
@@ -50,8 +51,8 @@ def agreement(truth, z):
     return float(normalized_mutual_info_score(truth, z))
 
 
-def run(shape, start, n_sweeps, seed=0):
-    "One chain of the sub-cluster sampler; what is noted of it."
+def run(shape, start, options, keep, seed=0):
+    "One chain of the sub-cluster sampler; what is noted of it is kept every five sweeps."
     import numpy as np
 
     from hdp_nb.dp import DPMixtureSampler
@@ -66,29 +67,32 @@ def run(shape, start, n_sweeps, seed=0):
     state = tiny.init(rng)
     for _ in range(3):
         state, _ = tiny.sweep(rng, state)
-    tune = min(50, (n_sweeps // 2 + 1) // 2)
-    rng, began = np.random.default_rng(seed), time.process_time()
-    sampler = make(X, tune).start(start)
+    rng, began, scoring = np.random.default_rng(seed), time.process_time(), 0.0
+    sampler = make(X, options.tune).start(start)
     state, trace, seconds = sampler.init(rng), [], []
-    for sweep in range(n_sweeps):
+    for sweep in range(1, options.sweeps + 1):
         state, info = sampler.sweep(rng, state)
         trace.append(info)
-        seconds.append(time.process_time() - began)
-        print(f"{shape}: sweep {sweep}, {info['n_components']} components, {seconds[-1]:.0f} s")
-    half = n_sweeps // 2
-    return {
-        "rows": len(X),
-        "sweeps": n_sweeps,
-        "tune": tune,
-        "seconds": seconds[-1],
-        "seconds_tuning": seconds[tune - 1],
-        "K": [info["n_components"] for info in trace],
-        "large": int((state.n_k > 0.001 * len(X)).sum()),
-        "true": len(np.unique(truth)),
-        "nmi": agreement(truth, state.z),
-        "log_mixture": float(np.mean([i["log_mixture"] for i in trace[half:]])) / len(X),
-        "shares": [float(np.mean([i[f"share_{j}"] for i in trace[half:]])) for j in (1, 2, 3)],
-    }
+        seconds.append(time.process_time() - began - scoring)
+        if sweep % 5 == 0 or sweep == options.sweeps:
+            half = trace[sweep // 2 :]
+            found = {
+                "rows": len(X),
+                "sweeps": sweep,
+                "tune": options.tune,
+                "seconds": seconds[-1],
+                "seconds_tuning": seconds[: options.tune][-1],
+                "K": [info["n_components"] for info in trace],
+                "large": int((state.n_k > 0.001 * len(X)).sum()),
+                "true": len(np.unique(truth)),
+                "nmi": agreement(truth, state.z),
+                "log_mixture": float(np.mean([info["log_mixture"] for info in half])) / len(X),
+                "shares": [float(np.mean([i[f"share_{j}"] for i in half])) for j in (1, 2, 3)],
+            }
+            keep(found)
+            scoring = time.process_time() - began - seconds[-1]
+            print(f"{shape}: {sweep} sweeps, {found['K'][-1]} components, NMI {found['nmi']:.4f}")
+    return found
 
 
 def variational(shape, part, n_components, n_iter):
@@ -105,6 +109,7 @@ def variational(shape, part, n_components, n_iter):
             n_components=n_components,
             weight_concentration_prior_type="dirichlet_process",
             max_iter=n_iter,
+            tol=0.0,
             random_state=0,
         ).fit(X)
     seconds, z = time.process_time() - began, model.predict(X)
@@ -141,6 +146,7 @@ def main():
     parts = ["plane", "wide", "starts", "peers"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--sweeps", type=int, default=100)
+    parser.add_argument("--tune", type=int, default=25)
     options = parser.parse_args()
 
     def note(name, found):
@@ -148,14 +154,15 @@ def main():
 
     for shape in ("plane", "wide"):
         if shape in options.only:
-            note(shape, run(shape, 1, options.sweeps))
+            run(shape, 1, options, lambda found, shape=shape: note(shape, found))
     if "starts" in options.only:
-        note("starts", {str(k): run("starts", k, options.sweeps) for k in (1, 100)})
+        keep = lambda found: None
+        note("starts", {str(k): run("starts", k, options, keep) for k in (1, 100)})
     if "peers" in options.only:
         peers = {
-            "plane, variational": variational("plane", 10, 30, 100),
-            "plane, collapsed": collapsed("plane", 20_000, 5),
-            "wide, variational": variational("wide", 20, 100, 100),
+            "plane, variational": variational("plane", 10, 30, 20),
+            "plane, collapsed": collapsed("plane", 20_000, 3),
+            "wide, variational": variational("wide", 10, 100, 5),
             "wide, collapsed": collapsed("wide", 1000, 1),
         }
         note("peers", peers)

@@ -1869,7 +1869,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.subclusters.SubclusterSampler.sweep': ( 'subclusters.html#subclustersampler.sweep',
                                                                                     'hdp_nb/subclusters.py'),
                                     'hdp_nb.subclusters.SubclusterState': ('subclusters.html#subclusterstate', 'hdp_nb/subclusters.py'),
-                                    'hdp_nb.subclusters.log_shares': ('subclusters.html#log_shares', 'hdp_nb/subclusters.py'),
+                                    'hdp_nb.subclusters.log_parts': ('subclusters.html#log_parts', 'hdp_nb/subclusters.py'),
                                     'hdp_nb.subclusters.settle': ('subclusters.html#settle', 'hdp_nb/subclusters.py')},
             'hdp_nb.synthetic': { 'hdp_nb.synthetic._cosine': ('synthetic.html#_cosine', 'hdp_nb/synthetic.py'),
                                   'hdp_nb.synthetic._draw_tokens': ('synthetic.html#_draw_tokens', 'hdp_nb/synthetic.py'),
