@@ -1,16 +1,15 @@
 """DP mixtures of many rows, by blocks of rows and sub-clusters: what they cost, what they find.
 
-    python benchmarks/mixtures_at_size.py [--only plane wide starts peers] [--sweeps 100]
+    python benchmarks/mixtures_at_size.py [--only plane wide peers] [--sweeps 100]
 
 `plane`: a million points in the plane, of twelve normal clusters. `wide`: 100,000 points in 128
 dimensions, of 79 clusters. Both from one component, with `--sweeps` sweeps, `--tune` of them with
 the moves of a burn-in: CPU seconds, components, normalised mutual information with the planted
-clusters, saved every five sweeps, so that a run may be stopped. `starts`: 100,000 points in the
-plane, from one component and from a hundred. `peers`: scikit-learn's BayesianGaussianMixture, with
-a Dirichlet process prior of weights and more components than there are, on the first tenth of
-`plane` and of `wide`, for a few iterations, and the collapsed sampler on fewer; the seconds are to
-be scaled by the number of rows. One core. Results go to results/mixtures_at_size.json; what is
-there already and not asked for stays.
+clusters, saved every five sweeps, so that a run may be stopped. `peers`: scikit-learn's
+BayesianGaussianMixture, with a Dirichlet process prior of weights and more components than there
+are, on a tenth of `plane` and a twentieth of `wide`, for a few iterations, and the collapsed
+sampler on fewer; the seconds are to be scaled by the number of rows. One core. Results go to
+results/mixtures_at_size.json; what is there already and not asked for stays.
 """
 
 import argparse
@@ -22,7 +21,6 @@ from common import machine, save, saved, table
 SHAPES = {  # rows, dimensions, clusters, spread of their centres
     "plane": (1_000_000, 2, 12, 10.0),
     "wide": (100_000, 128, 79, 1.0),
-    "starts": (100_000, 2, 12, 10.0),
 }
 
 
@@ -44,6 +42,11 @@ def draw_points(shape):
     return X, truth
 
 
+def note(name, found):
+    "Save what was found, beside what is there already."
+    save("mixtures_at_size", {**saved("mixtures_at_size"), "machine": machine(), name: found})
+
+
 def agreement(truth, z):
     "Normalised mutual information."
     from sklearn.metrics import normalized_mutual_info_score
@@ -51,8 +54,8 @@ def agreement(truth, z):
     return float(normalized_mutual_info_score(truth, z))
 
 
-def run(shape, start, options, keep, seed=0):
-    "One chain of the sub-cluster sampler; what is noted of it is kept every five sweeps."
+def run(shape, options):
+    "One chain of the sub-cluster sampler; what is noted of it is saved every five sweeps."
     import numpy as np
 
     from hdp_nb.dp import DPMixtureSampler
@@ -67,8 +70,8 @@ def run(shape, start, options, keep, seed=0):
     state = tiny.init(rng)
     for _ in range(3):
         state, _ = tiny.sweep(rng, state)
-    rng, began, scoring = np.random.default_rng(seed), time.process_time(), 0.0
-    sampler = make(X, options.tune).start(start)
+    rng, began, scoring = np.random.default_rng(0), time.process_time(), 0.0
+    sampler = make(X, options.tune).start(1)
     state, trace, seconds = sampler.init(rng), [], []
     for sweep in range(1, options.sweeps + 1):
         state, info = sampler.sweep(rng, state)
@@ -89,10 +92,9 @@ def run(shape, start, options, keep, seed=0):
                 "log_mixture": float(np.mean([info["log_mixture"] for info in half])) / len(X),
                 "shares": [float(np.mean([i[f"share_{j}"] for i in half])) for j in (1, 2, 3)],
             }
-            keep(found)
+            note(shape, found)
             scoring = time.process_time() - began - seconds[-1]
             print(f"{shape}: {sweep} sweeps, {found['K'][-1]} components, NMI {found['nmi']:.4f}")
-    return found
 
 
 def variational(shape, part, n_components, n_iter):
@@ -104,7 +106,7 @@ def variational(shape, part, n_components, n_iter):
     X, truth = X[: len(X) // part], truth[: len(X) // part]
     began = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it says if it has not converged, and so does `iterations`
+        warnings.simplefilter("ignore")  # that it has not converged
         model = BayesianGaussianMixture(
             n_components=n_components,
             weight_concentration_prior_type="dirichlet_process",
@@ -143,33 +145,26 @@ def collapsed(shape, n_rows, n_sweeps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parts = ["plane", "wide", "starts", "peers"]
+    parts = ["plane", "wide", "peers"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--sweeps", type=int, default=100)
     parser.add_argument("--tune", type=int, default=25)
     options = parser.parse_args()
 
-    def note(name, found):
-        save("mixtures_at_size", {**saved("mixtures_at_size"), "machine": machine(), name: found})
-
     for shape in ("plane", "wide"):
         if shape in options.only:
-            run(shape, 1, options, lambda found, shape=shape: note(shape, found))
-    if "starts" in options.only:
-        keep = lambda found: None
-        note("starts", {str(k): run("starts", k, options, keep) for k in (1, 100)})
+            run(shape, options)
     if "peers" in options.only:
         peers = {
             "plane, variational": variational("plane", 10, 30, 20),
             "plane, collapsed": collapsed("plane", 20_000, 3),
-            "wide, variational": variational("wide", 10, 100, 5),
+            "wide, variational": variational("wide", 20, 100, 3),
             "wide, collapsed": collapsed("wide", 1000, 1),
         }
         note("peers", peers)
     columns, rows = ["what", "rows", "CPU s", "us a row and sweep", "large", "NMI"], []
     found = saved("mixtures_at_size")
     runs = {name: found[name] for name in ("plane", "wide") if name in found}
-    runs |= {f"starts, from {k}": r for k, r in found.get("starts", {}).items()}
     for name, r in {**runs, **found.get("peers", {})}.items():
         us = 1e6 * r["seconds"] / r["rows"] / r.get("sweeps", r.get("iterations"))
         rest = r.get("large", ""), f"{r['nmi']:.3f}" if "nmi" in r else ""
