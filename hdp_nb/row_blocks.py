@@ -76,6 +76,8 @@ class FullRows:
     ----------
     size : int
         Length of T(x), F = D + D(D + 1)/2.
+    least : int
+        Rows that a covariance matrix can be told from well enough to compare components by it.
     """
 
     def __init__(self, prior: NormalInverseWishartPrior, data: np.ndarray):
@@ -84,7 +86,7 @@ class FullRows:
         self.mean, self.D = prior.mean - centre, D
         self.log_norm = 0.5 * prior.dof * prior.log_det
         self.log_norm -= gammaln(0.5 * (prior.dof - np.arange(D))).sum()
-        self.size, self.pairs = D + D * (D + 1) // 2, np.tril_indices(D)
+        self.size, self.pairs, self.least = D + D * (D + 1) // 2, np.tril_indices(D), 40 * D
 
     def features(self, rows: Any) -> np.ndarray:
         "T(x) of some rows, an array (m, F)."
@@ -190,7 +192,11 @@ class DiagonalRows:
     ----------
     size : int
         Length of T(x), F = 2D.
+    least : int
+        As for `FullRows`: 0, since any number of rows will do.
     """
+
+    least = 0
 
     def __init__(self, prior: NormalInverseGammaPrior, data: np.ndarray):
         centre = data.mean(axis=0)
@@ -263,7 +269,11 @@ class CountRows:
     ----------
     size : int
         Length of T(x), F = V.
+    least : int
+        As for `FullRows`: 0, since any number of rows will do.
     """
+
+    least = 0
 
     def __init__(self, prior: DirichletPrior, data: np.ndarray):
         self.prior, self.size, n = prior, len(prior.eta), len(data)

@@ -23,7 +23,7 @@ from .recounts import check_entries, check_same
 from .row_blocks import ROWS, Natural, as_array, blocks
 
 # %% ../nbs/29_subclusters.ipynb #f34833e1
-SAMPLE = 1000  # rows that the parts of a proposal are grown on, or 40 for each column
+SAMPLE = 1000  # rows that the parts of a proposal are grown on, unless more are needed
 GROWTH = 6  # how often those rows choose their part
 SHARPNESS = 5.0  # how much rather a component is merged with one that is near
 MOST = 16  # components that a sweep of the burn-in tries to split, and to dissolve
@@ -362,14 +362,14 @@ class SubclusterSampler:
         if leaves:
             log_a = math.log(parts.alpha) + own - sum_w + math.log(n_others)
             log_a -= math.log(n_alone + 1 + (n[k] == 1))
-            if math.log(rng.random()) < log_a:
+            if rng.random() < math.exp(min(log_a, 0.0)):
                 new = np.append(n[[k]], 1), np.vstack([total[[k]], t]), (before, own)
                 parts.split(k, np.array([i]), new)
         else:
             to = int(rng.choice(len(n), p=np.exp(log_w - sum_w)))
             log_a = sum_w - math.log(parts.alpha) - own + math.log(n_alone)
             log_a -= math.log(self.n - (n_alone - 1 - (n[to] == 1)))
-            if math.log(rng.random()) < log_a:
+            if rng.random() < math.exp(min(log_a, 0.0)):
                 parts.merge(to, k)
 
     def _odds(self, n, total, members):
@@ -381,7 +381,7 @@ class SubclusterSampler:
 
     def _launch(self, rng, members):
         "Two parts for some rows, from nothing but these rows: log odds of the first for each."
-        few, most = members, max(SAMPLE, 40 * self.base.data.shape[-1])
+        few, most = members, max(SAMPLE, self.rows.least)
         if len(members) > most:
             few = rng.choice(members, most, replace=False)
         if rng.random() < 0.5:
@@ -415,7 +415,7 @@ class SubclusterSampler:
             log_a = log_q - parts.log_split(parts.n[[a, b]], parts.log_m[[a, b]], whole)
             log_a += math.log(K / (K - 1)) - log_partners[b]
             tally[2] += 1
-            if math.log(rng.random()) < log_a:
+            if rng.random() < math.exp(min(log_a, 0.0)):
                 tally[3] += 1
                 parts.merge(a, b)
 
@@ -434,7 +434,7 @@ class SubclusterSampler:
         log_a = parts.log_split(n, log_m, before) - log_parts(odds, second)
         part = n, total, log_m
         log_a += math.log(K / (K + 1)) + parts.log_partners(a, part)[K]
-        if math.log(rng.random()) < log_a:
+        if rng.random() < math.exp(min(log_a, 0.0)):
             tally[1] += 1
             parts.split(a, members[second], part)
 
