@@ -36,6 +36,7 @@ from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.split_merge import DPSplitMerge, SplitMerge
 from hdp_nb.state_moves import StateMoves, TracedStates
+from hdp_nb.subclusters import SubclusterSampler
 from hdp_nb.topic_models import HDP
 from hdp_nb.topic_moves import TopicMoves
 from hdp_nb.topics import predictive_topics
@@ -155,6 +156,14 @@ def count_rows(sampler, state):
     equal(state.n_k, np.bincount(state.z), "n_k")
     for name in ("n", "mean", "ss"):  # the others are constants that may wait to be worked out
         require(np.allclose(getattr(state.stats, name)[:K], getattr(again.stats, name)[:K]), name)
+
+
+def count_blocks(sampler, state):
+    n_k, K = np.bincount(state.z), int(state.K[0])
+    require(K == len(n_k) and n_k.min() > 0, "K")
+    equal(state.n_k, n_k, "n_k")
+    rows = sampler.rows.features(slice(None))
+    equal(state.total, np.array([rows[state.z == k].sum(axis=0) for k in range(K)]), "total")
 
 
 def count_moves(recount):
@@ -349,6 +358,12 @@ CASES = {
     "mixture": MIXTURE,
     "mixture with moves": moves(DPSplitMerge, MIXTURE, n_proposals=3, until=3),
     "mixture with joins": moves(MixtureMoves, MIXTURE, n_proposals=2, tune=3),
+    "mixture by blocks": Case(
+        SubclusterSampler,
+        lambda folder: SubclusterSampler(MIXTURE.make(folder), tune=3),
+        count_blocks,
+        MIXTURE.components,
+    ),
     "franchise with moves": moves(HDPSplitMerge, FRANCHISE, n_proposals=3),
     "direct with moves": moves(HDPSplitMerge, DIRECT, n_proposals=3, scans=1),
     "franchise with topic moves": moves(TopicMoves, FRANCHISE, n_moves=2, tune=3, least=1),

@@ -1,0 +1,176 @@
+"""DP mixtures of many rows, by blocks of rows and sub-clusters: what they cost, what they find.
+
+    python benchmarks/mixtures_at_size.py [--only plane wide peers] [--sweeps 100]
+
+`plane`: a million points in the plane, of twelve normal clusters. `wide`: 100,000 points in 128
+dimensions, of 79 clusters. Both from one component, with `--sweeps` sweeps, `--tune` of them with
+the moves of a burn-in: CPU seconds, components, normalised mutual information with the planted
+clusters, saved every five sweeps, so that a run may be stopped. `peers`: scikit-learn's
+BayesianGaussianMixture, with a Dirichlet process prior of weights and more components than there
+are, on a tenth of `plane` and a twentieth of `wide`, for a few iterations, and the collapsed
+sampler on fewer; the seconds are to be scaled by the number of rows. One core. Results go to
+results/mixtures_at_size.json; what is there already and not asked for stays.
+"""
+
+import argparse
+import time
+import warnings
+
+from common import machine, save, saved, table
+
+SHAPES = {  # rows, dimensions, clusters, spread of their centres
+    "plane": (1_000_000, 2, 12, 10.0),
+    "wide": (100_000, 128, 79, 1.0),
+}
+
+
+def draw_points(shape):
+    "Points, and the clusters they were drawn from."
+    import numpy as np
+
+    n, n_dims, n_clusters, spread = SHAPES[shape]
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet(np.full(n_clusters, 10.0))
+    truth = rng.choice(n_clusters, n, p=shares)
+    centres = rng.normal(0, spread, (n_clusters, n_dims))
+    shapes = rng.normal(0, 1.2 / np.sqrt(n_dims), (n_clusters, n_dims, n_dims))
+    X = np.empty((n, n_dims))
+    for k in range(n_clusters):
+        rows = np.flatnonzero(truth == k)
+        noise = rng.normal(size=(len(rows), n_dims))
+        X[rows] = centres[k] + noise @ (shapes[k] + 0.5 * np.eye(n_dims))
+    return X, truth
+
+
+def note(name, found):
+    "Save what was found, beside what is there already."
+    save("mixtures_at_size", {**saved("mixtures_at_size"), "machine": machine(), name: found})
+
+
+def agreement(truth, z):
+    "Normalised mutual information."
+    from sklearn.metrics import normalized_mutual_info_score
+
+    return float(normalized_mutual_info_score(truth, z))
+
+
+def run(shape, options):
+    "One chain of the sub-cluster sampler; what is noted of it is saved every five sweeps."
+    import numpy as np
+
+    from hdp_nb.dp import DPMixtureSampler
+    from hdp_nb.families import normal_inverse_wishart as normal
+    from hdp_nb.subclusters import SubclusterSampler
+
+    X, truth = draw_points(shape)
+    make = lambda X, tune: SubclusterSampler(
+        DPMixtureSampler(normal, X, normal.default_prior(X)), tune=tune
+    )
+    tiny, rng = make(X[:500], 2), np.random.default_rng(0)  # compiles
+    state = tiny.init(rng)
+    for _ in range(3):
+        state, _ = tiny.sweep(rng, state)
+    rng, began, scoring = np.random.default_rng(0), time.process_time(), 0.0
+    sampler = make(X, options.tune).start(1)
+    state, trace, seconds = sampler.init(rng), [], []
+    for sweep in range(1, options.sweeps + 1):
+        state, info = sampler.sweep(rng, state)
+        trace.append(info)
+        seconds.append(time.process_time() - began - scoring)
+        if sweep % 5 == 0 or sweep == options.sweeps:
+            half = trace[sweep // 2 :]
+            found = {
+                "rows": len(X),
+                "sweeps": sweep,
+                "tune": options.tune,
+                "seconds": seconds[-1],
+                "seconds_tuning": seconds[: options.tune][-1],
+                "K": [info["n_components"] for info in trace],
+                "large": int((state.n_k > 0.001 * len(X)).sum()),
+                "true": len(np.unique(truth)),
+                "nmi": agreement(truth, state.z),
+                "log_mixture": float(np.mean([info["log_mixture"] for info in half])) / len(X),
+                "shares": [float(np.mean([i[f"share_{j}"] for i in half])) for j in (1, 2, 3)],
+            }
+            note(shape, found)
+            scoring = time.process_time() - began - seconds[-1]
+            print(f"{shape}: {sweep} sweeps, {found['K'][-1]} components, NMI {found['nmi']:.4f}")
+
+
+def variational(shape, part, n_components, n_iter):
+    "scikit-learn's BayesianGaussianMixture on the first rows."
+    import numpy as np
+    from sklearn.mixture import BayesianGaussianMixture
+
+    X, truth = draw_points(shape)
+    X, truth = X[: len(X) // part], truth[: len(X) // part]
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it has not converged
+        model = BayesianGaussianMixture(
+            n_components=n_components,
+            weight_concentration_prior_type="dirichlet_process",
+            max_iter=n_iter,
+            tol=0.0,
+            random_state=0,
+        ).fit(X)
+    seconds, z = time.process_time() - began, model.predict(X)
+    return {
+        "rows": len(X),
+        "components": n_components,
+        "iterations": int(model.n_iter_),
+        "converged": bool(model.converged_),
+        "seconds": seconds,
+        "large": int((np.bincount(z) > 0.001 * len(X)).sum()),
+        "nmi": agreement(truth, z),
+    }
+
+
+def collapsed(shape, n_rows, n_sweeps):
+    "The collapsed sampler from the planted clusters; CPU seconds of a sweep."
+    import numpy as np
+
+    from hdp_nb.dp import DPMixtureSampler
+    from hdp_nb.families import normal_inverse_wishart as normal
+
+    X, truth = draw_points(shape)
+    X, truth = X[:n_rows], np.unique(truth[:n_rows], return_inverse=True)[1]
+    sampler, rng = DPMixtureSampler(normal, X, normal.default_prior(X)), np.random.default_rng(0)
+    state, _ = sampler.sweep(rng, sampler.state(truth))  # compiles
+    began = time.process_time()
+    for _ in range(n_sweeps):
+        state, _ = sampler.sweep(rng, state)
+    return {"rows": n_rows, "sweeps": n_sweeps, "seconds": time.process_time() - began}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parts = ["plane", "wide", "peers"]
+    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--sweeps", type=int, default=100)
+    parser.add_argument("--tune", type=int, default=25)
+    options = parser.parse_args()
+
+    for shape in ("plane", "wide"):
+        if shape in options.only:
+            run(shape, options)
+    if "peers" in options.only:
+        peers = {
+            "plane, variational": variational("plane", 10, 30, 20),
+            "plane, collapsed": collapsed("plane", 20_000, 3),
+            "wide, variational": variational("wide", 20, 100, 3),
+            "wide, collapsed": collapsed("wide", 1000, 1),
+        }
+        note("peers", peers)
+    columns, rows = ["what", "rows", "CPU s", "us a row and sweep", "large", "NMI"], []
+    found = saved("mixtures_at_size")
+    runs = {name: found[name] for name in ("plane", "wide") if name in found}
+    for name, r in {**runs, **found.get("peers", {})}.items():
+        us = 1e6 * r["seconds"] / r["rows"] / r.get("sweeps", r.get("iterations"))
+        rest = r.get("large", ""), f"{r['nmi']:.3f}" if "nmi" in r else ""
+        rows.append([name, r["rows"], f"{r['seconds']:.1f}", f"{us:.2f}", *rest])
+    table(columns, rows)
+
+
+if __name__ == "__main__":
+    main()
