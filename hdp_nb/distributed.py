@@ -26,6 +26,7 @@ from .checks import as_rng, check_int
 from .convergence import ConvergenceWarning
 from .corpus import Corpus
 from .direct import DirectState, draw_beta
+from .engine import check_client, connect, on_client
 from .files import load_npz, smallest_ints
 from hdp_nb.parallel import (
     ParallelSampler,
@@ -43,14 +44,13 @@ from hdp_nb.parallel import (
 from .recounts import POSITIVE, check_entries, check_kept_topics, check_same, check_weights
 from hdp_nb.shards import (
     Job,
-    OnlineShardSampler,
     ShardedCorpus,
-    on_client,
     read_job,
     read_shard_topics,
     write_job,
     write_shard_topics,
 )
+from .stream_shards import OnlineShardSampler
 from .streams import drop_empty
 from .topic_models import HDP
 from .topics import TopicCounts
@@ -468,17 +468,6 @@ class ShardSampler(ParallelSampler):
             check_weights("beta", base.beta, K + 1)
 
 # %% ../nbs/81_distributed.ipynb #03757c65
-def _connect(address):
-    "Connect to the scheduler at an address."
-    try:
-        from distributed import Client
-    except ImportError as error:
-        raise ImportError(
-            'client: workers elsewhere need dask.distributed: pip install "hdp_nb[dask]"'
-        ) from error
-    return Client(address)
-
-
 def fit(
     model: Any,
     corpus: ShardedCorpus | str | Path,
@@ -531,13 +520,9 @@ def fit(
     """
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
     if isinstance(client, str):
-        with _connect(client) as connected:
+        with connect(client) as connected:
             return fit(model, corpus, run, connected, callback)
-    if client is not None and not hasattr(client, "nthreads"):
-        raise ValueError(
-            "client must be a dask.distributed.Client, the address of a scheduler, or None, got"
-            f" {client!r}"
-        )
+    check_client(client)
     run = Path(run)
     online = isinstance(model, OnlineHDP)
     if not online and not (

@@ -12,8 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdp_nb import distributed
-from hdp_nb import shards as shard_tools
+from hdp_nb import distributed, stream_shards
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import ShardSampler, fit, topics_of
@@ -286,7 +285,7 @@ def test_killed_and_resumed(tmp_path, shards, whole):
 
 DEADLY = """
 import sys
-from hdp_nb import distributed, shards as shard_tools
+from hdp_nb import distributed, stream_shards
 sys.path.insert(0, {folder!r})
 from test_distributed import kill_in_the_middle
 kill_in_the_middle(3, 2)
@@ -341,8 +340,8 @@ def test_online_moves_add_up(tmp_path, monkeypatch):
         calls.append(1)
         return state, info | dict.fromkeys(moves, len(calls))
 
-    online_step = shard_tools.online_step
-    monkeypatch.setattr(shard_tools, "online_step", step)
+    online_step = stream_shards.online_step
+    monkeypatch.setattr(stream_shards, "online_step", step)
     trace = fit(OnlineHDP(**ONLINE | {"n_passes": 1}), corpus, tmp_path / "run").trace_
     assert len(calls) > corpus.n_shards and all(
         trace[name].sum() == len(calls) * (len(calls) + 1) // 2 for name in moves
