@@ -170,6 +170,10 @@ def on_engine(
     (part, result)
         As results come.
     """
+    if client is None and n_threads == 1:
+        for part in parts:
+            yield part, call(job, part)
+        return
     if client is None:
         with ThreadPoolExecutor(n_threads) as pool:
             waiting = [pool.submit(call, job, part) for part in parts]

@@ -9,6 +9,7 @@ __all__ = ['FORMAT', 'VERSION', 'DOCUMENTS', 'VOCABULARY', 'INDEX', 'LIST', 'is_
            'read_names', 'Index', 'count_part', 'write_index', 'read_index']
 
 # %% ../nbs/80_parquet.ipynb #aac9d4f0
+import glob
 import hashlib
 import io
 import json
@@ -138,6 +139,31 @@ class Place:
             return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
         path = Path(self.at(folder))
         return sorted(f.name for f in path.iterdir() if f.is_file()) if path.is_dir() else []
+
+    def below(self) -> list[str]:
+        "List all files of a place that is no folder of this machine, those in its folders, too."
+        found = self._do("", "find")
+        root = self._root.strip("/")
+        return sorted(path.strip("/").removeprefix(root).lstrip("/") for path in found)
+
+    def matches(self) -> list[str]:
+        "List the files whose names its path, a pattern, describes, as full paths."
+        if self._fs:
+            return sorted(self._fs.unstrip_protocol(path) for path in self._do("", "glob"))
+        return sorted(path for path in glob.glob(self.path) if os.path.isfile(path))
+
+    def open(self, name: str) -> Any:
+        "Open a file for reading bytes from anywhere in it."
+        return self._do(name, "open", "rb") if self._fs else open(self.at(name), "rb")
+
+    def stat(self, name: str) -> tuple[int, str]:
+        "Return the size of a file, and what changes when it is written anew, as far as is known."
+        if not self._fs:
+            found = os.stat(self.at(name))
+            return found.st_size, str(found.st_mtime_ns)
+        info = self._do(name, "info")
+        marks = [info.get(key) for key in ("ETag", "etag", "mtime", "LastModified", "created")]
+        return int(info["size"]), str(next((mark for mark in marks if mark), ""))
 
     def remove(self, name: str) -> None:
         "Remove a file, if it is there."
