@@ -92,6 +92,7 @@ _MODULES = (
     "nested_words",
     "online",
     "online_moves",
+    "over_shards",
     "page",
     "pairs",
     "parallel",

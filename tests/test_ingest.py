@@ -335,6 +335,7 @@ def test_bounds_of_merged_counts(most):
 # ---------------------------------------------------------------- workers
 
 
+@pytest.mark.slow
 def test_workers(tmp_path, whole):
     "By two processes: the same bytes."
     dask = pytest.importorskip("distributed")
