@@ -432,9 +432,9 @@ def topics_of_shards(
     t, label = int(chain["state/t"]), chain["state/label"]
     n = model.samples_[-1].n_vk.shape[1]
     to = model.matches_[len(model.matches_) - n :]
-    if label.max(initial=0) >= n:
+    if label.max(initial=0) > n:  # n: a topic that is not in use any more
         raise ValueError(f"run: {run} is the folder of another fit than the model's")
-    to = np.where(to < 0, model.n_topics_, to)
+    to = np.append(np.where(to < 0, model.n_topics_, to), model.n_topics_)
     digest = model_digest(model)
     options = {"what": "topics", "model": digest, "corpus": corpus.digest, "sweep": t}
     job = Output(corpus, Place(out), _token_rows, (str(Path(run).resolve()), t, label, to), options)
