@@ -41,6 +41,7 @@ _MODULES = (
     "autoregression",
     "births",
     "blocked",
+    "by_shards",
     "calibration",
     "chain",
     "checks",

@@ -550,6 +550,9 @@ def fit(
         "checkpoint_every": 1,
     }
     model.n_features_in_, model.vocabulary_ = corpus.n_words, corpus.vocab
+    model.__dict__.pop("vectorizer_", None)  # of an earlier fit
+    if corpus.vectorizer is not None:
+        model.vectorizer_ = corpus.vectorizer
     return (_fit_online if online else _fit_sampled)(model, corpus, run, client, options)
 
 # %% ../nbs/81_distributed.ipynb #16d9346e
@@ -566,7 +569,9 @@ def _fit_online(model, corpus, run, client, options):
     chain = run_chain(sampler, rng, n, burn_in=n, seed=model.random_state, **options)
     if not chain.n_done:  # Ctrl-C came before anything was learned
         raise KeyboardInterrupt
-    return model._end(chain.rng, drop_empty(chain.state.base), chain.trace)
+    model._end(chain.rng, drop_empty(chain.state.base), chain.trace)
+    model.interrupted_ = chain.interrupted
+    return model
 
 
 def begin_with_sample(
@@ -659,6 +664,7 @@ def _fit_sampled(model, corpus, run, client, options):
     )
     model._judge([chain], chain.n_done)
     model._show()
+    model.interrupted_ = chain.interrupted
     return model
 
 # %% ../nbs/81_distributed.ipynb #fca7698a

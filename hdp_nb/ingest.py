@@ -252,7 +252,8 @@ def _begin(job, identity, copied, fresh):
         return False
     if found is not None:
         finished = found["number"] < job.number  # its shards are in the index
-        if not (finished or fresh):
+        begun = any(file.startswith(("words-", "parts-")) for file in place.names(STAGING))
+        if begun and not (finished or fresh):
             raise ValueError(
                 f"{place.path}: holds an unfinished build of other texts, or with other options;"
                 " fresh=True discards it"

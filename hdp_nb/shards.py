@@ -139,14 +139,15 @@ def write_shards(
         raise ValueError(f"folder must not hold a sharded corpus yet, got {place.path!r}")
     if place.local:
         Path(place.path).mkdir(parents=True, exist_ok=True)
-    lengths, rows, n_v, n_d, J = [], [], np.zeros(n_words or 0, np.int64), 0, 0
+    lengths, rows, J = [], [], 0
+    n_v, n_d = np.zeros((2, n_words or 0), np.int64)
     for i, part in enumerate(_parts(docs, vocab, n_words, shard_tokens)):
         if i == 0 and vocab is None:
             vocab = part.vocab
         as_corpus(part, None if vocab is None else list(vocab), n_words, min_tokens=0)
         V = max(len(n_v), part.n_words)
         found = (np.pad(a, (0, V - len(a))) for a in count_part(part, part.n_words))
-        n_v, n_d = (a + np.pad(b, (0, V - np.size(b))) for a, b in zip(found, (n_v, n_d)))
+        n_v, n_d = (a + np.pad(b, (0, V - len(b))) for a, b in zip(found, (n_v, n_d)))
         if format == "parquet":
             name, names = f"part-{i:06d}-000.parquet", list(map(str, range(J, J + part.n_docs)))
             rows.append(write_part(place, name, part, names, vocabulary_digest(vocab)))

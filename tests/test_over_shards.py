@@ -2,11 +2,18 @@
 scores do not depend on the cut; outputs are continued, and never of two models; the command line.
 """
 
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import hdp_nb
-from hdp_nb import over_shards
+from hdp_nb import cli, over_shards
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
 from hdp_nb.engine import _on_worker
@@ -19,7 +26,7 @@ from hdp_nb.over_shards import (
     transform_shards,
 )
 from hdp_nb.parquet import Place
-from hdp_nb.shards import write_shards
+from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
 from hdp_nb.variational_models import OnlineHDP
@@ -125,7 +132,8 @@ def test_topics_of_tokens(tmp_path, fitted):
     n = np.zeros(model.n_topics_ + 1, int)
     for topics, counts in zip(found["topics"], found["counts"]):
         assert topics == sorted(set(topics))
-        n[topics] += counts
+        for k, c in zip(topics, counts):
+            n[k] += c
     assert n[:-1].tolist() == [last[to == k].sum() for k in range(model.n_topics_)]
     stream = OnlineHDP(4, batch_size=40, random_state=0)
     stream = fit(stream, corpus, tmp_path / "stream")
@@ -212,3 +220,118 @@ def test_workers_with_another_version(tmp_path, fitted):
             call()
     with pytest.raises(ValueError, match="takes workers with hdp_nb 9.9"):
         _on_worker("9.9", max, str, "job", 1)
+
+
+# ---------------------------------------------------------------- the command line
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    "Call `hdp_nb shards` in an empty folder: exit code, standard output, standard error."
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        capsys.readouterr()
+        code = cli.main(["shards", *map(str, arguments)])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def write_letters(path, n=60):
+    rng = np.random.default_rng(0)
+    kinds = "whale sea ship fish deep".split(), "horse land grass field farm".split()
+    rows = [
+        {"id": f"l{j}", "said": " ".join(rng.choice(kinds[j % 2], 12)), "n": j} for j in range(n)
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return [row["said"] for row in rows]
+
+
+def test_from_texts_to_topics_by_shell(tmp_path, run, monkeypatch):
+    "What the commands write is what the functions do."
+    texts = write_letters(tmp_path / "letters.jsonl")
+    monkeypatch.setattr(hdp_nb.pieces, "PIECE_BYTES", 2000)
+    build = ["build", "letters.jsonl", "--column", "said", "--id-column", "id", "--out", "corpus"]
+    code, out, err = run(*build, "--max-df", "0.9", "--stop-words", "none")
+    assert code == 0 and out.startswith("Corpus corpus: 60 documents, 720 tokens, 10 words")
+    assert "counting words" in err and "writing shards" in err
+    corpus = ShardedCorpus("corpus")
+    assert corpus.n_shards > 2 and corpus.names_of(0)[:2] == ["l0", "l1"]
+
+    fitting = ["fit", "corpus", "--out", "run", "--n-iter", 12, "--init", 8, "--quiet"]
+    code, out, err = run(*fitting)
+    assert (code, err) == (0, "") and "Results: run/model.npz" in out
+    model = hdp_nb.load_model("run/model.npz")
+    direct = fit(HDP("parallel", n_chains=1, n_iter=12, init=8, random_state=0), corpus, "direct")
+    assert np.array_equal(model.components_, direct.components_)
+    assert np.array_equal(
+        model.transform(texts),
+        model.transform(
+            hdp_nb.Corpus.from_docs([list(doc) for shard in corpus for doc in shard], n_words=10)
+        ),
+    )
+
+    code, out, _ = run("topics", "run", "corpus", "--out", "tokens", "--n-words", 3)
+    assert code == 0 and ("whale" in out or "sea" in out)
+    assert sum(map(sum, rows("tokens")["counts"])) == 720
+    code, out, _ = run("transform", "run", "corpus", "--out", "shares")
+    assert code == 0 and rows("shares")["doc"] == [f"l{j}" for j in range(60)]
+    assert np.array_equal(np.array(rows("shares")["theta"]), model.transform(texts))
+    code, out, _ = run("score", "run", "corpus", "--out", "scores", "--quiet")
+    assert code == 0 and float(out.split()[-1]) == round(score_shards(model, corpus, "again"), 4)
+    write_letters(tmp_path / "more.jsonl", 10)
+    more = ["build", "more.jsonl", "--column", "said", "--id-column", "id", "--out", "corpus"]
+    code, out, _ = run(*more, "--append", "--quiet")
+    assert code == 0 and "70 documents" in out
+    code, out, _ = run("transform", "run", "corpus", "--out", "shares")
+    assert code == 0 and len(rows("shares")["doc"]) == 70
+
+
+def test_mistakes_at_the_shell(tmp_path, run):
+    "One line, exit code 2, and nothing of a corpus."
+    write_letters(tmp_path / "letters.jsonl")
+    for arguments, says in [
+        (["build", "none.jsonl", "--column", "said", "--out", "c"], "none.jsonl"),
+        (["build", "letters.jsonl", "--out", "c"], "column must be one of 'id', 'said', 'n'"),
+        (["build", "letters.jsonl", "--column", "x", "--out", "c"], "'x'"),
+        (["build", "letters.jsonl", "--column", "said", "--out", "nonsense://c"], "nonsense"),
+        (["build", "letters.jsonl", "--column", "said", "--append", "--out", "c"], "folder must"),
+        (["build", "letters.jsonl", "--min-df", "x", "--out", "c"], "--min-df"),
+        (["fit", "none", "--out", "run"], "folder must hold a sharded corpus"),
+        (["topics", "none"], "none"),
+        (["transform", "none", "none", "--out", "o"], "RUN takes the folder|none"),
+        (["topics", "none", "--out", "o"], "none|CORPUS"),
+        (["fit", "c", "--out", "run", "--workers", "0"], "--workers"),
+        (["walk"], "walk"),
+    ]:
+        code, out, err = run(*arguments, "--quiet")
+        assert code == 2 and out == "" and err.count("\n") == 1, (arguments, err)
+        assert re.search(says, err), (arguments, err)
+    assert not (tmp_path / "c" / "index.json").exists()
+    build = ["build", "letters.jsonl", "--column", "said", "--max-df", "0.9", "--out", "c"]
+    assert run(*build)[0] == 0  # mistakes have left nothing that is in the way
+    code, _, err = run(*build, "--quiet")
+    assert code == 2 and "--append adds texts to it" in err
+
+
+def test_a_damaged_shard_at_the_shell(tmp_path, run, fitted):
+    "Named, and the shards before it are written."
+    corpus, _, model = fitted
+    shutil.copytree(corpus.folder, "corpus")
+    path = sorted(Path("corpus", "documents").iterdir())[3]
+    path.write_bytes(path.read_bytes()[:-9])
+    model.save("model.npz")
+    code, out, err = run("transform", "model.npz", "corpus", "--out", "o", "--quiet")
+    assert (code, out) == (2, "") and f"{path.name}: not a whole Parquet" in err
+    assert err.count("\n") == 1 and len(Place("o").names("")) == 4
+    path.unlink()
+    code, _, err = run("transform", "model.npz", "corpus", "--out", "o", "--quiet")
+    assert code == 2 and f"shard 3 of {corpus.n_shards} is missing" in err
+
+
+def test_the_shell_starts_without_numba():
+    what = "{'numpy', 'numba', 'sklearn', 'pyarrow', 'distributed', 'fsspec'} & {*sys.modules}"
+    script = f"import sys; from hdp_nb.cli import main; main(['shards', '-h']); print({what})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.endswith("set()\n"), done.stdout + done.stderr
