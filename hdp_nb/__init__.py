@@ -39,6 +39,7 @@ _HOME = {
 _MODULES = (
     "arguments",
     "autoregression",
+    "begin_shards",
     "births",
     "blocked",
     "by_shards",

@@ -141,14 +141,15 @@ def test_same_chain_as_in_one_piece(tmp_path, whole, shard_tokens, n_jobs):
     assert corpus.n_shards == (14 if shard_tokens == 700 else 1) and same(model, whole)
     assert (
         len([path for path in (tmp_path / "run").iterdir() if not path.name.startswith("z-000006")])
-        == 1 + corpus.n_shards
-    )  # the checkpoint and the sweep before
+        == 2 + corpus.n_shards
+    )  # the checkpoint, the lengths of documents and the sweep before
     assert not same(fit(HDP(**MODEL | {"random_state": 4}), corpus, tmp_path / "other"), whole)
 
 
-def test_same_state(tmp_path, shards):
+@pytest.mark.parametrize("alphas", [True, False])
+def test_same_state(tmp_path, shards, alphas):
     "Every array of the state, and the topic of every token."
-    options = dict(eta=0.3, alpha_per_document=True, init=20)
+    options = dict(eta=0.3, alpha_per_document=alphas, init=20)
     chain = run_chain(ParallelSampler(CORPUS, **options), np.random.default_rng(0), 4)
     sampler = ShardSampler(shards, tmp_path / "run", **options)
     other = run_chain(sampler, np.random.default_rng(0), 4)
@@ -156,8 +157,11 @@ def test_same_state(tmp_path, shards):
     assert all(
         np.array_equal(getattr(chain.state, name), getattr(other.state.base, name))
         for name in chain.state._fields
-        if name != "z"
+        if name not in ("z", "n_tables")
     )
+    alike = np.ndim(chain.state.alpha) == 0  # then their sum is kept
+    tables = chain.state.n_tables.sum(keepdims=True) if alike else chain.state.n_tables
+    assert np.array_equal(tables, other.state.base.n_tables)
     assert (
         np.array_equal(chain.state.z, z)
         and chain.rng.bit_generator.state == other.rng.bit_generator.state
