@@ -102,7 +102,7 @@ def begin_at_random(sampler: Any, rng: np.random.Generator, base: DirectState) -
             own = slice(c.first[i], c.first[i + 1])
             base.n_tables[own] = np.bincount(tables // n, minlength=shard.n_docs)
         else:
-            base.n_tables += tables.size
+            base.n_tables[0] += tables.size
         m_k += np.bincount(tables % n, minlength=n)
     used = m_k > 0
     K = int(used.sum())
