@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
-from .begin_shards import begin_at_random, begin_with_counts, count_tokens
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
+from .begin_shards import begin_at_random, begin_with_counts, count_tokens
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
 from .convergence import ConvergenceWarning

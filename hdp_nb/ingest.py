@@ -89,7 +89,7 @@ _WORDS = {"word": "string", "tokens": "int64", "documents": "int64"}
 
 
 class Ingest(NamedTuple):
-    """What the tasks of a build have in common.
+    """Everything that the tasks of a build have in common.
 
     Attributes
     ----------
@@ -196,7 +196,8 @@ def index_piece(job: Ingest, i: int) -> int:
     """
     vocab, first = job.vocab or [], int(job.first[i] if job.first is not None else 0)
     digest = vocabulary_digest(vocab)
-    ids, parts = _ids(digest, vocab), []
+    ids = _ids(digest, vocab)
+    parts: list[Part] = []
     cut = unpack_vectorizer(job.counting, ["word"]).build_analyzer()
     counts = np.zeros((2, len(vocab)), np.int64)
     docs: list[list[int]] = []
@@ -240,7 +241,7 @@ def _do_pass(job, client, call, name, what, progress):
             bar.update()
 
 
-def _begin(job, identity, copied, fresh):
+def _take_up_build(job, identity, copied, fresh):
     """Take up an unfinished build if it is this one, or begin it.
 
     Whether this build has been finished, but for removing what its passes have left.
@@ -273,7 +274,7 @@ def _number_documents(job):
     return np.cumsum([0, *(_read_words(job.place, i)[1] for i in range(len(job.pieces)))])
 
 
-def _choose(job, given, n_docs):
+def _choose_from_tables(job, given, n_docs):
     "The words to keep, and a note on the others."
     tables = lambda: (_read_words(job.place, i)[0] for i in range(len(job.pieces)))
     found, floor = merge_counts(tables(), MOST_WORDS)
@@ -399,7 +400,7 @@ def build_shards(
             )
         _do_pass(job, client, count_piece, _words_name, "counting words", progress)
         first = _number_documents(job)
-        chosen = _choose(job, given, int(first[-1]))
+        chosen = _choose_from_tables(job, given, int(first[-1]))
         job = job._replace(vocab=chosen.kept, first=first)
         _do_pass(job, client, index_piece, _parts_name, "writing shards", progress)
         parts, n = _collect(job)
@@ -506,4 +507,4 @@ def _start(job, source, options, fresh):
         job = job._replace(column="text", id_column=None if id_column is None else "name")
     job = job._replace(pieces=pieces)
     identity = [hdp_nb.__version__, said, column, id_column, job.counting, options]
-    return job, _begin(job, identity, copied, fresh)
+    return job, _take_up_build(job, identity, copied, fresh)

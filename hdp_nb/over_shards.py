@@ -74,10 +74,10 @@ def split_documents(
     held = np.zeros(corpus.n_tokens, bool)
     held[order[place < n_held[doc]]] = True
     before = np.append(0, np.cumsum(held))[offsets]
-    same = {"vocab": corpus.vocab, "n_words": corpus.n_words}
+    vocab, V = corpus.vocab, corpus.n_words
     return (
-        Corpus(corpus.x[~held], offsets - before, **same),
-        Corpus(corpus.x[held], before, **same),
+        Corpus(corpus.x[~held], offsets - before, vocab, n_words=V),
+        Corpus(corpus.x[held], before, vocab, n_words=V),
     )
 
 # %% ../nbs/81_over_shards.ipynb #b166b0c6
@@ -149,7 +149,7 @@ def model_digest(model: Any) -> str:
 
 
 class Output(NamedTuple):
-    """What the tasks that write rows of documents have in common.
+    """Everything that the tasks that write rows of documents have in common.
 
     Attributes
     ----------

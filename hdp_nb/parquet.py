@@ -67,10 +67,12 @@ class Place:
     """
 
     def __init__(self, path: Any):
-        if isinstance(path, Place):
-            path = path.path
-        self.path = str(path).rstrip("/") if is_url(path) else str(Path(path).resolve())
-        self._fs, self._root = _file_system(self.path) if is_url(path) else (None, self.path)
+        given = path.path if isinstance(path, Place) else path
+        self.path: str = str(given).rstrip("/") if is_url(given) else str(Path(given).resolve())
+        self._fs: Any = None
+        self._root = self.path
+        if is_url(given):
+            self._fs, self._root = _file_system(self.path)
 
     def __reduce__(self) -> tuple:
         return Place, (self.path,)
@@ -280,7 +282,7 @@ def read_table(
                     raise ValueError(f"takes a column {name} of {kind}, got {found}")
             table = file.read([*columns])
         meta = json.loads((schema.metadata or {}).get(_META, b"{}"))
-        arrays = {}
+        arrays: dict[str, Any] = {}
         for name in columns:
             chunks = table.column(name)
             arrays[name] = pa.concat_arrays(chunks.chunks) if chunks.num_chunks else None
@@ -456,7 +458,7 @@ def read_names(place: Place, part: Part, vocabulary: str) -> list[str]:
 
 # %% ../nbs/80_parquet.ipynb #ac9526d0
 class Index(NamedTuple):
-    """What is known of a corpus in Parquet as a whole.
+    """All that is known of a corpus in Parquet as a whole.
 
     Attributes
     ----------

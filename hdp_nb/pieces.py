@@ -58,7 +58,7 @@ def _open(path):
     return Place(place).open(name)
 
 
-def _lines(piece):
+def _lines_of_bytes(piece):
     "The lines that begin in a range of bytes, and where each does."
     with _open(piece.path) as file:
         at = max(piece.first - 1, 0)
@@ -74,9 +74,9 @@ def _lines(piece):
             yield where, line.decode("utf-8").rstrip("\r\n")
 
 
-def _json_lines(piece):
+def _json_values(piece):
     "The values of lines of JSON."
-    for where, line in _lines(piece):
+    for where, line in _lines_of_bytes(piece):
         if line.strip():
             try:
                 yield where, json.loads(line)
@@ -84,7 +84,7 @@ def _json_lines(piece):
                 raise ValueError(f"{where} is no JSON, got {line[:40]!r}") from None
 
 
-def _parquet_rows(piece, columns):
+def _rows_of_groups(piece, columns):
     "The rows of some row groups."
     _, parquet = arrow()
     with _open(piece.path) as file, parquet.ParquetFile(file) as table:
@@ -98,7 +98,7 @@ def _parquet_rows(piece, columns):
                 yield f"row {i} of a group", row
 
 
-def _files(piece):
+def _whole_files(piece):
     "Whole files, by name."
     for name in piece.files:
         with reading(f"{piece.path}/{name}", "text"), _open(f"{piece.path}/{name}") as file:
@@ -110,7 +110,7 @@ def _files(piece):
         yield name, text
 
 
-def _partition(piece):
+def _rows_of_partition(piece):
     "The rows of a partition of a dask collection."
     rows = piece.part.compute(scheduler="synchronous")
     if hasattr(rows, "to_dict") and hasattr(rows, "columns"):
@@ -145,14 +145,14 @@ def read_piece(
     what = {"jsonl": "jsonl", "parquet": "parquet"}.get(piece.kind, "text")
     with reading(piece.path or "docs", what):
         if piece.kind == "files":
-            yield from _files(piece)
+            yield from _whole_files(piece)
             return
         wanted = [name for name in (column, id_column) if name is not None]
         records = {
-            "text": _lines,
-            "jsonl": _json_lines,
-            "parquet": lambda piece: _parquet_rows(piece, wanted),
-            "dask": _partition,
+            "text": _lines_of_bytes,
+            "jsonl": _json_values,
+            "parquet": lambda piece: _rows_of_groups(piece, wanted),
+            "dask": _rows_of_partition,
         }[piece.kind](piece)
         for where, record in records:
             name = None

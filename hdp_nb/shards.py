@@ -161,7 +161,8 @@ def write_shards(
     if not n_v.sum():
         raise ValueError("docs must hold at least one token, got none")
     if format == "parquet":
-        write_index(place, Index(len(n_v), vocab, n_v, n_d, rows, None))
+        words = None if vocab is None else list(vocab)
+        write_index(place, Index(len(n_v), words, n_v, n_d, rows, None))
         return ShardedCorpus(place)
     meta: dict[str, Any] = {"format": _FORMAT, "n_words": len(n_v), "vocab": vocab}
     save_npz(
@@ -246,7 +247,8 @@ class ShardedCorpus:
             index = read_index(self.place)
             self.digest, files = index.digest, self.place.names("documents")
         elif self.place.local and self.place.exists("index.npz"):
-            index, self.digest, self._lengths = _read_npz_index(self.folder / "index.npz")
+            path = Path(self.place.path, "index.npz")
+            index, self.digest, self._lengths = _read_npz_index(path)
             files = self.place.names("")
         else:
             raise ValueError(
@@ -401,12 +403,11 @@ def map_lengths(corpus: ShardedCorpus, run: Path, client: Any = None) -> np.ndar
     path = run / f"lengths-{corpus.digest}.npy"
     if not path.exists():
         own = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-        kind = {"mode": "w+", "dtype": np.int64, "shape": (corpus.n_docs,)}
-        lengths = np.lib.format.open_memmap(own, **kind)
+        made = np.lib.format.open_memmap(own, "w+", np.int64, (corpus.n_docs,))
         for i, found in on_engine(client, _lengths_of, corpus, range(corpus.n_shards)):
-            lengths[corpus.first[i] : corpus.first[i + 1]] = found
-        lengths.flush()
-        del lengths
+            made[corpus.first[i] : corpus.first[i + 1]] = found
+        made.flush()
+        del made
         os.replace(own, path)
     with reading(path, "lengths"):
         lengths = np.asarray(np.load(path, mmap_mode="c"))
