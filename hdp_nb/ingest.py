@@ -107,6 +107,8 @@ class Ingest(NamedTuple):
         Of the first piece's shards.
     cut : bool
         Whether the first pass counts words; otherwise documents only.
+    shard_tokens : int
+        After which a shard is full.
     """
 
     place: Place
@@ -118,6 +120,7 @@ class Ingest(NamedTuple):
     first: np.ndarray | None = None
     number: int = 0
     cut: bool = True
+    shard_tokens: int = 0
 
 
 def _words_name(i):
@@ -217,7 +220,7 @@ def index_piece(job: Ingest, i: int) -> int:
         docs.append([ids[word] for word in cut(text) if word in ids])
         names.append(str(first + j) if name is None else name)
         n += len(docs[-1])
-        if n >= SHARD_TOKENS:
+        if n >= job.shard_tokens:
             write()
             n = 0
     if docs:
@@ -505,6 +508,6 @@ def _start(job, source, options, fresh):
         raise ValueError("docs must hold at least one text, got none")
     if copied:
         job = job._replace(column="text", id_column=None if id_column is None else "name")
-    job = job._replace(pieces=pieces)
+    job = job._replace(pieces=pieces, shard_tokens=SHARD_TOKENS)
     identity = [hdp_nb.__version__, said, column, id_column, job.counting, options]
     return job, _take_up_build(job, identity, copied, fresh)
