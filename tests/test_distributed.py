@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from hdp_nb import distributed, stream_shards
+from hdp_nb import shards as shards_module
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import ShardSampler, fit, topics_of
+from hdp_nb.engine import on_engine
 from hdp_nb.files import load_npz, save_npz
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
@@ -234,6 +236,7 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
             yield part, result
 
     monkeypatch.setattr(distributed, "on_client", twice)
+    monkeypatch.setattr(shards_module, "on_engine", lambda client, *args: on_engine(None, *args))
     client = SimpleNamespace(map=None, nthreads=None)
     assert same(fit(HDP(**MODEL), shards, tmp_path / "run", client), whole)
     shutil.rmtree(tmp_path / "run")  # a worker may remember jobs: no two have the same name
@@ -290,6 +293,7 @@ def test_killed_and_resumed(tmp_path, shards, whole):
 DEADLY = """
 import sys
 from hdp_nb import distributed, stream_shards
+from hdp_nb import shards as shards_module
 sys.path.insert(0, {folder!r})
 from test_distributed import kill_in_the_middle
 kill_in_the_middle(3, 2)
