@@ -10,6 +10,7 @@ __all__ = ['SCORE_BURN_IN', 'SCORE_KEPT', 'OUTPUT', 'split_documents', 'score_do
 # %% ../nbs/81_over_shards.ipynb #97f06bff
 import hashlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -223,7 +224,9 @@ def _write_output(job, client, progress, fresh):
                 f"out: {place.path} holds rows of another model, or with other options; fresh=True"
                 " discards them"
             )
-        place.clear("")
+        for name in place.names(""):
+            if re.fullmatch(r".*-[0-9a-f]{8}\.parquet", name):  # whatever else is there stays
+                place.remove(name)
     place.write(OUTPUT, said.encode())
     there = frozenset(place.names(""))
     n = job.corpus.n_shards

@@ -177,7 +177,9 @@ def test_another_model_is_refused(tmp_path, fitted, online):
     for one, options in [(online, {}), (model, {"top": 1})]:
         with pytest.raises(ValueError, match="another model, or with other options.*fresh=True"):
             transform_shards(one, corpus, tmp_path / "out", **options)
+    (tmp_path / "out" / "_notes.txt").write_text("not ours")
     transform_shards(online, corpus, tmp_path / "out", fresh=True)
+    assert (tmp_path / "out" / "_notes.txt").read_text() == "not ours"
     assert np.array_equal(np.array(rows(tmp_path / "out")["theta"]), online.transform(CORPUS))
 
 
