@@ -359,7 +359,9 @@ class ShardedCorpus:
             short, nearly as many), in the order that they have here.
         """
         most = min(int(1.2 * n_tokens * self.n_docs / self.n_tokens) + 100, self.n_docs)
-        drawn = rng.choice(self.n_docs, most, replace=False)  # in random order
+        # In random order; drawing few takes no memory for the others.
+        few = most < self.n_docs
+        drawn = rng.choice(self.n_docs, most, replace=False) if few else rng.permutation(most)
         rows = np.sort(drawn)
         chosen = np.split(rows, np.searchsorted(rows, self.first[1:-1]))
         parts = [self.shard(i)[own - self.first[i]] for i, own in enumerate(chosen) if len(own)]
