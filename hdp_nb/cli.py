@@ -31,6 +31,7 @@ from hdp_nb.arguments import (
     seeds_argument,
     source_argument,
 )
+from .by_shards import add_shard_commands
 from .listing import TINY_SHARE, list_topics_of, print_topics, write_csv
 from .report import run_report, write_report
 from hdp_nb.results import (
@@ -70,6 +71,8 @@ def _one_line(error: Exception) -> str:
     message = " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1)
     if message.startswith("seed_"):
         message = message.replace("seed_", "--seed-", 1).replace("words of X", "words of CORPUS")
+    for python, typed in (("fresh=True", "--fresh"), ("append_shards", "--append")):
+        message = message.replace(python, typed)
     return message or type(error).__name__
 
 
@@ -607,6 +610,7 @@ _EXAMPLES = """examples:
   hdp_nb topics results/sotu --n-words 20
   hdp_nb score results/sotu letters.txt
   hdp_nb report results/sotu
+  hdp_nb shards --help
 
 Exit codes: 0 all is well, 2 a mistake (one line says which), 130 interrupted."""
 
@@ -643,6 +647,7 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("--quiet", action="store_true", help="no notes")
 
     add(run_report, "report", "write DIR/report.html, one page with everything")
+    add_shard_commands(commands)
     return p
 
 # %% ../nbs/76_cli.ipynb #4afcd61f
@@ -679,7 +684,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError, MemoryError) as error:
+    except (ValueError, OSError, MemoryError, ImportError) as error:
         print(f"hdp_nb: error: {_one_line(error)}", file=sys.stderr)
         return 2
 

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TOKEN', 'LANGUAGES', 'find_languages', 'CountOptions', 'check_count_options',
-           'count_texts', 'recount_texts', 'pack_vectorizer', 'unpack_vectorizer', 'is_texts']
+           'document_limits', 'ChosenWords', 'choose_words', 'count_texts', 'recount_texts',
+           'pack_vectorizer', 'unpack_vectorizer', 'is_texts']
 
 # %% ../nbs/03_counting.ipynb #8aa2caac
 import logging
@@ -209,7 +210,7 @@ def _vectorizer(options: CountOptions, vocab: list[str] | None) -> Any:
     return vectorizer
 
 # %% ../nbs/03_counting.ipynb #876a94e2
-def _limits(options: CountOptions, n_docs: int) -> tuple[float, float]:
+def document_limits(options: CountOptions, n_docs: int) -> tuple[float, float]:
     "The least and the largest number of documents that a word may be in."
     least, most = options.min_df, options.max_df
     if least == "auto":
@@ -220,7 +221,7 @@ def _limits(options: CountOptions, n_docs: int) -> tuple[float, float]:
     return in_docs(least), in_docs(most)
 
 
-class _Words(NamedTuple):
+class ChosenWords(NamedTuple):
     "Words that are kept, and what is said of the others."
 
     kept: list[str]
@@ -233,11 +234,23 @@ def _shortened(words: list[str], n: int = 5) -> str:
     return f" ({listed})" if words else ""
 
 
-def _choose_words(
+def choose_words(
     counts: Counter[str], in_docs: Counter[str], n_docs: int, options: CountOptions
-) -> _Words:
-    "The words to count, sorted, and a note on those that are left out."
-    least, most = _limits(options, n_docs)
+) -> ChosenWords:
+    """Choose the words to count.
+
+    Parameters
+    ----------
+    counts, in_docs : Counter
+        Of every word, how often it occurs, and in how many documents.
+    n_docs : int
+    options : CountOptions
+
+    Returns
+    -------
+    ChosenWords
+    """
+    least, most = document_limits(options, n_docs)
     if options.stop_words == "auto":
         found = find_languages(counts)
         stop = frozenset().union(*found.values())
@@ -269,7 +282,7 @@ def _choose_words(
         note += "; no stop words, as no language was recognised"
     if out:
         note += f"; left out: {', '.join(out)}"
-    return _Words(sorted(rest - frequent - rare), note)
+    return ChosenWords(sorted(rest - frequent - rare), note)
 
 # %% ../nbs/03_counting.ipynb #c17642c2
 _log = logging.getLogger("hdp_nb")
@@ -317,7 +330,7 @@ def count_texts(
         counts.update(words)
         in_docs.update(set(words))
         n_docs += 1
-    chosen = _choose_words(counts, in_docs, n_docs, given)
+    chosen = choose_words(counts, in_docs, n_docs, given)
     if not n_docs:
         raise ValueError("texts must hold at least one document, got none")
     if not counts:

@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdp_nb import distributed
-from hdp_nb import shards as shard_tools
+from hdp_nb import distributed, stream_shards
+from hdp_nb import shards as shards_module
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import ShardSampler, fit, topics_of
+from hdp_nb.engine import on_engine
 from hdp_nb.files import load_npz, save_npz
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
@@ -142,14 +143,15 @@ def test_same_chain_as_in_one_piece(tmp_path, whole, shard_tokens, n_jobs):
     assert corpus.n_shards == (14 if shard_tokens == 700 else 1) and same(model, whole)
     assert (
         len([path for path in (tmp_path / "run").iterdir() if not path.name.startswith("z-000006")])
-        == 1 + corpus.n_shards
-    )  # the checkpoint and the sweep before
+        == 2 + corpus.n_shards
+    )  # the checkpoint, the lengths of documents and the sweep before
     assert not same(fit(HDP(**MODEL | {"random_state": 4}), corpus, tmp_path / "other"), whole)
 
 
-def test_same_state(tmp_path, shards):
+@pytest.mark.parametrize("alphas", [True, False])
+def test_same_state(tmp_path, shards, alphas):
     "Every array of the state, and the topic of every token."
-    options = dict(eta=0.3, alpha_per_document=True, init=20)
+    options = dict(eta=0.3, alpha_per_document=alphas, init=20)
     chain = run_chain(ParallelSampler(CORPUS, **options), np.random.default_rng(0), 4)
     sampler = ShardSampler(shards, tmp_path / "run", **options)
     other = run_chain(sampler, np.random.default_rng(0), 4)
@@ -157,8 +159,11 @@ def test_same_state(tmp_path, shards):
     assert all(
         np.array_equal(getattr(chain.state, name), getattr(other.state.base, name))
         for name in chain.state._fields
-        if name != "z"
+        if name not in ("z", "n_tables")
     )
+    alike = np.ndim(chain.state.alpha) == 0  # then their sum is kept
+    tables = chain.state.n_tables.sum(keepdims=True) if alike else chain.state.n_tables
+    assert np.array_equal(tables, other.state.base.n_tables)
     assert (
         np.array_equal(chain.state.z, z)
         and chain.rng.bit_generator.state == other.rng.bit_generator.state
@@ -231,6 +236,7 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
             yield part, result
 
     monkeypatch.setattr(distributed, "on_client", twice)
+    monkeypatch.setattr(shards_module, "on_engine", lambda client, *args: on_engine(None, *args))
     client = SimpleNamespace(map=None, nthreads=None)
     assert same(fit(HDP(**MODEL), shards, tmp_path / "run", client), whole)
     shutil.rmtree(tmp_path / "run")  # a worker may remember jobs: no two have the same name
@@ -286,7 +292,8 @@ def test_killed_and_resumed(tmp_path, shards, whole):
 
 DEADLY = """
 import sys
-from hdp_nb import distributed, shards as shard_tools
+from hdp_nb import distributed, stream_shards
+from hdp_nb import shards as shards_module
 sys.path.insert(0, {folder!r})
 from test_distributed import kill_in_the_middle
 kill_in_the_middle(3, 2)
@@ -341,8 +348,8 @@ def test_online_moves_add_up(tmp_path, monkeypatch):
         calls.append(1)
         return state, info | dict.fromkeys(moves, len(calls))
 
-    online_step = shard_tools.online_step
-    monkeypatch.setattr(shard_tools, "online_step", step)
+    online_step = stream_shards.online_step
+    monkeypatch.setattr(stream_shards, "online_step", step)
     trace = fit(OnlineHDP(**ONLINE | {"n_passes": 1}), corpus, tmp_path / "run").trace_
     assert len(calls) > corpus.n_shards and all(
         trace[name].sum() == len(calls) * (len(calls) + 1) // 2 for name in moves
