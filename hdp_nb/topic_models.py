@@ -512,17 +512,7 @@ class HDP(GibbsTopicModel):
         self.seed_strength = seed_strength
 
     def choose_sampler(self, corpus: Corpus) -> str:
-        """The name of the sampler that `fit` takes: what "auto" stands for.
-
-        Parameters
-        ----------
-        corpus : Corpus
-
-        Returns
-        -------
-        str
-            `sampler` itself unless it is "auto".
-        """
+        "Name the sampler that `fit` takes for a corpus: `sampler` itself unless it is 'auto'."
         if self.sampler != "auto":
             return self.sampler
         sequential = isinstance(self.init, str) and self.init == "sequential"
