@@ -20,6 +20,10 @@ occurs after each quarter of the stream, and the three kinds of text change thei
 Minibatches of 1,000; with moves from ten topics, and without moves.
 
 Runs that are in results/online_bound.json already are not made again.
+That file has two corpora of bars (--parts bars --splits 2), without a sampler and 50 topics; no
+bounds at eta 0.5 (--parts text --eta 0.5 --no-bound), where plain inference and the package's
+moves are those of online_kjv.json; both kinds of moves one after the other once, at eta 0.1; and a
+stream of 250,000 documents.
 """
 
 import argparse
