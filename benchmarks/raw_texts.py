@@ -22,6 +22,7 @@ import re
 import sysconfig
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,6 @@ from hdp_nb import cli
 from hdp_nb.corpus import Corpus
 from hdp_nb.counting import TOKEN
 
-RESULTS = Path(__file__).parent / "results" / "raw_texts.json"
 SITE = Path(sysconfig.get_paths()["purelib"])
 
 # Words without a meaning of their own, by a list that the package does not use, and what is left of
@@ -280,22 +280,22 @@ def study_start(quick):
 
 
 if __name__ == "__main__":
+    from common import machine, save, saved
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("study", nargs="?", choices=["texts", "predict", "start"])
     parser.add_argument("--quick", action="store_true")
     given = parser.parse_args()
+    keep = partial(save, "raw_texts") if not given.quick else lambda found: None
     logging.getLogger("hdp_nb").setLevel("ERROR")
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    found = saved("raw_texts") | {"machine": machine()}
     if given.study in (None, "texts"):
         found["texts"] = study_texts(given.quick)
-        if not given.quick:
-            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        keep(found)
     if given.study in (None, "predict"):
         for rows in study_prediction(given.quick, {} if given.quick else found.get("predict", {})):
             found["predict"] = rows
-            if not given.quick:
-                RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+            keep(found)
     if given.study in (None, "start"):
         found["start"] = study_start(given.quick)
-        if not given.quick:
-            RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+        keep(found)
