@@ -64,7 +64,7 @@ class SubclusterState(NamedTuple):
 
 @njit(nogil=True)
 def settle(z: np.ndarray, chosen: np.ndarray, n_k: np.ndarray) -> None:
-    """Let rows go where they have chosen, one after the other, but the last of a component (B3).
+    """Let rows go where they have chosen, one after the other, but the last of a component (I3).
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Clusters:
         self.log_m = rows.log_marginal(n, total)
 
     def log_split(self, n: Any, log_m: Any, whole: Any) -> Any:
-        """log p(two parts) - log p(one), (B4).
+        """log p(two parts) - log p(one), (I4).
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class Clusters:
         Returns
         -------
         float array
-            (B8): a itself has none.
+            (I8): a itself has none.
         """
         n, total, log_m = (self.n, self.total, self.log_m) if part is None else self.parted(a, part)
         whole = self.rows.log_marginal(n + n[a], total + total[a])
@@ -186,7 +186,7 @@ class SubclusterSampler:
         How often the parts of a proposal, grown on a sample, are fitted to all rows; 0 counts as 1.
     tune : int
         How many sweeps, from the first on, split components and dissolve those that are not needed
-        (B9). They are to be dropped: their states are not draws from the posterior.
+        (I9). They are to be dropped: their states are not draws from the posterior.
     n_singles : int
         Proposals before every sweep that a row leaves its component, or a single one joins another.
 
@@ -316,7 +316,7 @@ class SubclusterSampler:
         return chosen, self.rows.sums(rows, chosen, K), log_p
 
     def _gibbs(self, rng, parts):
-        "Parameters and weights, then the components of all rows (B2), (B3)."
+        "Parameters and weights, then the components of all rows (I2), (I3)."
         K = len(parts.n)
         natural = self.rows.draw(rng, parts.n, parts.total)
         weights = np.maximum(rng.standard_gamma(parts.n.astype(float)), 1e-300)
@@ -334,7 +334,7 @@ class SubclusterSampler:
         return n_k, total, log_p
 
     def _single(self, rng, parts):
-        "A row leaves its component for one of its own, or a single one joins another (B5)."
+        "A row leaves its component for one of its own, or a single one joins another (I5)."
         alone, leaves = np.flatnonzero(parts.n == 1), rng.random() < 0.5
         n_alone, n_others = len(alone), self.n - len(alone)
         if (n_others if leaves else n_alone) == 0 or (not leaves and len(parts.n) == 1):
@@ -373,7 +373,7 @@ class SubclusterSampler:
                 parts.merge(to, k)
 
     def _odds(self, n, total, members):
-        "Log odds of the first of two parts for some rows (B6)."
+        "Log odds of the first of two parts for some rows (I6)."
         natural, odds = self.rows.centre(n, total), np.empty(len(members))
         for block in blocks(len(members), 2, self.rows.size):
             odds[block] = self.rows.log_density(members[block], natural) @ [1.0, -1.0]
@@ -400,7 +400,7 @@ class SubclusterSampler:
         return np.bincount(label, minlength=2), self.rows.sums(members, label, 2)
 
     def _propose(self, rng, parts, tally):
-        "A split of any component, or a merge of any with another near it (B7)."
+        "A split of any component, or a merge of any with another near it (I7)."
         K, splits = len(parts.n), rng.random() < 0.5
         if splits:
             self._split(rng, parts, int(rng.integers(K)), tally)
@@ -444,7 +444,7 @@ class SubclusterSampler:
         return self.rows.log_marginal(n, total)[0]
 
     def _tune(self, rng, parts, tally):
-        "Propose to split some components, and dissolve those that are not needed (B9)."
+        "Propose to split some components, and dissolve those that are not needed (I9)."
         for a in rng.permutation(len(parts.n))[:MOST]:
             self._split(rng, parts, int(a), tally)
         natural, dissolved = self.rows.centre(parts.n, parts.total), 0
@@ -494,7 +494,7 @@ class SubclusterSampler:
         return False
 
     def _explained(self, rng, rows, alpha, n, total):
-        "(B9) of some components and their rows; and new components of these rows, and their sums."
+        "(I9) of some components and their rows; and new components of these rows, and their sums."
         natural = self.rows.centre(n, total)
         label, again, log_p = self._choose(rng.random(len(rows)), rows, natural, np.log(n))
         plugged = natural.const @ n + (total * natural.coef.T).sum()

@@ -112,7 +112,7 @@ def test_wrong_samplers_are_rejected():
 
 @pytest.mark.slow
 def test_splits_need_their_probability(monkeypatch):
-    "Splits and merges with blocks of rows alone are exact; without (B6), or tuned, they are not."
+    "Splits and merges with blocks of rows alone are exact; without (I6), or tuned, they are not."
     right = make("multinomial", 3)
     assert error("multinomial", as_kind(OnlySplits, right), 3000) < 0.06
     assert error("multinomial", make("multinomial", tune=1500), 1500) > 0.07
