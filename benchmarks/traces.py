@@ -23,8 +23,8 @@ that the paper's program writes, which is that of LDA with 1,000 topics,
 log p(x | z) + log p(z | 1,000 topics, 0.1 each); the log probability of the words with their topics
 summed out given the weights (`log_mixture`).
 
-results/traces_NAME.json is written after every round. Runs of other seeds that are in it are kept. In it
-is also what the two log probabilities are while all tokens are in one topic.
+results/traces_NAME.json is written after every round. Runs of other seeds that are in it are kept.
+In it is also what the two log probabilities are while all tokens are in one topic.
 
 CLONE: a working copy of the paper's results, github.com/aterenin/Parallel-HDP-Experiments. Their
 log likelihoods and numbers of topics at some sweeps go into results/traces_recorded.json.
