@@ -1,7 +1,7 @@
 """Whether the direct and the parallel sampler come to the same, where those of Terenin, Magnusson
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
-    python benchmarks/traces.py CORPUS [--seconds 300] [--from-one 40] [--handed 60] [--seed 0]
+    python benchmarks/traces.py CORPUS [--seconds 200] [--from-one 40] [--handed 20] [--seed 0]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
@@ -23,8 +23,8 @@ that the paper's program writes, which is that of LDA with 1,000 topics,
 log p(x | z) + log p(z | 1,000 topics, 0.1 each); the log probability of the words with their topics
 summed out given the weights (`log_mixture`).
 
-results/traces_NAME.json is written after every round. Runs that are in it already are kept. In it
-is also what the two log probabilities are while all tokens are in one topic.
+results/traces_NAME.json is written after every round. Runs of other seeds that are in it are kept.
+In it is also what the two log probabilities are while all tokens are in one topic.
 
 CLONE: a working copy of the paper's results, github.com/aterenin/Parallel-HDP-Experiments. Their
 log likelihoods and numbers of topics at some sweeps go into results/traces_recorded.json.
@@ -157,15 +157,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("corpus", type=Path, nargs="?")
     parser.add_argument("--recorded", type=Path, metavar="CLONE")
-    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--seconds", type=float, default=200)
     parser.add_argument("--from-one", type=float, default=40)
-    parser.add_argument("--handed", type=float, default=60)
+    parser.add_argument("--handed", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     if options.recorded:
         found = {"sweeps": RECORDED, "chains": read_recorded(options.recorded)}
         save("traces_recorded", found)
         return
+    if not options.corpus:
+        parser.error("CORPUS or --recorded CLONE is needed")
     corpus = load(options.corpus)[0]
     name = f"traces_{short(options.corpus)}"
     found = saved(name) or {"runs": {}}
