@@ -1,6 +1,6 @@
 """Which numbers the prose of the experiments' notebooks states, and what holds them.
 
-    python tools/prose_numbers.py [--bare] [names]      (90 to 95, 97, 98, or those that are named)
+    python tools/prose_numbers.py [--bare] [names]      (90 to 98, or those that are named)
 
 One line for each number in digits in a markdown cell: the cell, the number, and
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from notebooks import is_run, notebooks, read
 
-EXPERIMENTS = ("90", "91", "92", "93", "94", "95", "97", "98")
+EXPERIMENTS = ("90", "91", "92", "93", "94", "95", "96", "97", "98")
 THINGS = re.compile(
     "|".join(
         [
