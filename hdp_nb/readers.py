@@ -11,6 +11,7 @@ import itertools
 import json
 import os
 import re
+import warnings
 import zipfile
 from array import array
 from collections.abc import Iterable, Iterator
@@ -168,7 +169,9 @@ def _uci_rows(
         n_docs, n_words, nnz = _uci_header(lines)
         seen = 0
         while text := list(itertools.islice(lines, block)):
-            rows = np.loadtxt(text, dtype=np.int64, comments=None, ndmin=2)
+            with warnings.catch_warnings():  # that NumPy 1 gives, and then rounds fractions down
+                warnings.simplefilter("error", DeprecationWarning)
+                rows = np.loadtxt(text, dtype=np.int64, comments=None, ndmin=2)
             if rows.shape[1] != 3:
                 raise ValueError(f"lines should read 'doc word count', got {text[0]!r:.40}")
             if (

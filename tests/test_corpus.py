@@ -634,9 +634,8 @@ def test_known_files(tmp_path):
 
 
 def test_sparse_matrices_in_npz(tmp_path):
-    X = sp.random_array(
-        (6, 5), density=0.4, rng=0, data_sampler=lambda size: np.arange(1, size + 1)
-    )
+    numbers = lambda size: np.arange(1, size + 1)
+    X = sp.csr_array(sp.random(6, 5, density=0.4, random_state=0, data_rvs=numbers))
     for kind in sp.csr_array, sp.csc_array, sp.coo_array:
         sp.save_npz(tmp_path / "m.npz", kind(X))
         assert (load_corpus(tmp_path / "m.npz").to_matrix() != X.tocsr()).nnz == 0

@@ -456,7 +456,7 @@ def test_a_curve_is_closed():
     f = HEIGHTS.copy()
     area = close_curve(NODES, f)
     assert np.array_equal(f, np.maximum(HEIGHTS / 4, 1e-9))
-    assert math.isclose(area, np.trapezoid(f, NODES), rel_tol=1e-12)
+    assert math.isclose(area, (np.diff(NODES) * (f[1:] + f[:-1]) / 2).sum(), rel_tol=1e-12)
 
 
 def test_draws_from_a_curve_and_its_density():
