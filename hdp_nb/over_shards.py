@@ -88,7 +88,7 @@ SCORE_BURN_IN, SCORE_KEPT = 5, 20  # sweeps of a document, as `log_predictive` o
 def score_documents(
     model: Any, X: Any, test_size: float = 0.2, seed: int = 0, first: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score documents by completion, each with random numbers of its own.
+    """Score documents by completion, each as if it stood alone.
 
     The mean over all held-out tokens, log_p.sum() / n.sum(), is the score (E1) of
     `hdp_nb.evaluate.document_completion`, with another split and other draws.
