@@ -568,7 +568,7 @@ def read_index(place: Place) -> Index:
                 raise ValueError(f"takes names of files, got {name!r}")
         for part in parts:
             for name in Part._fields[1:]:
-                check_int(name, getattr(part, name), 0)
+                check_int(name, getattr(part, name), 0, 2**53)
         counting = meta["counting"]
         if counting is not None:
             unpack_vectorizer(counting, ["word"])

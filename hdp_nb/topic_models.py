@@ -42,9 +42,9 @@ from .tree import TreeSampler
 _FOLD_BURN_IN, _FOLD_KEPT = 5, 20
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
-# Where eta begins, and its prior, if neither is given. Where topics have to come into being, all
-# words of one have no more than so many pseudo-tokens together.
-_FIRST_ETA, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 20.0, (1.0, 1.0)
+# Where eta begins, and its prior, if neither is given. Where topics of many words have to come into
+# being, all words of one have so many pseudo-tokens together.
+_FIRST_ETA, _FEW_WORDS, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 100, 20.0, (1.0, 1.0)
 
 
 class GibbsTopicModel(SampledTopicModel):
@@ -118,7 +118,8 @@ class GibbsTopicModel(SampledTopicModel):
         "Where eta begins, and its prior: None where it is held fixed."
         if self.eta is not None:
             return self.eta, self.eta_prior
-        first = min(_FIRST_ETA, self._pseudo_tokens / max(n_words, 1))
+        few = n_words <= _FEW_WORDS
+        first = _FIRST_ETA if few else min(_FIRST_ETA, self._pseudo_tokens / n_words)
         return first, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
 
     def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
@@ -333,7 +334,7 @@ class HDP(GibbsTopicModel):
         A pair is a Gamma prior; `hdp_nb.priors` has others. None holds the parameter fixed.
     eta_prior : (shape, rate), ConcentrationPrior or None
         Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
-        or from 20/n_words where that is less.
+        or from 20/n_words where there are more than a hundred words.
     alpha_per_document : bool
         Whether every document has an alpha of its own; then `alpha_` is their mean, which new
         documents get.

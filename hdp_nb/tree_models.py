@@ -47,7 +47,7 @@ class TreeHDP(GibbsTopicModel):
         or that of the topics given to `fit`. A number is held fixed, unless `eta_prior` is given.
     eta_prior : (shape, rate), ConcentrationPrior or None
         Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
-        or from 20/n_words where that is less.
+        or from 20/n_words where there are more than a hundred words.
     per_node : bool
         Whether every node has a concentration of its own, with the prior of its level, instead of
         one concentration for each level.

@@ -764,9 +764,9 @@ def test_eta_is_learned_unless_a_number_is_given(bars, kind):
     assert len(set(learned)) == 4 and np.array_equal(learned, eta(eta=0.5, eta_prior=(1, 1)))
     assert not np.array_equal(learned, eta(eta_prior=(30, 1)))
     assert (eta(eta=0.25) == 0.25).all()
-    wide = Corpus(bars.x, bars.offsets, n_words=100)
+    wide = Corpus(bars.x, bars.offsets, n_words=101)
     begun = lambda **options: kind(**options, **run).fit(wide).trace_["eta"]
-    first, other = (20 / 100, 0.5) if kind in (HDP, TreeHDP) else (0.5, 20 / 100)
+    first, other = (20 / 101, 0.5) if kind in (HDP, TreeHDP) else (0.5, 20 / 101)
     assert np.array_equal(begun(), begun(eta=first, eta_prior=(1, 1)))
     assert not np.array_equal(begun(), begun(eta=other, eta_prior=(1, 1)))
     if kind is TreeHDP:
