@@ -458,8 +458,9 @@ def check_statistics(stats: dict[str, Any], n_k: np.ndarray) -> None:
     Parameters
     ----------
     stats : dict of arrays
-        Those whose names begin with "n" are counts, "n" of observations that are not missing; those
-        without axes are parameters above 0.
+        Those whose names begin with "n" are counts, "n" of observations that are not missing; "ss"
+        are sums of squares, or lower triangles of scatter matrices; those without axes are
+        parameters above 0.
     n_k : int array, shape (K,)
         Observations of the components.
 
@@ -476,6 +477,9 @@ def check_statistics(stats: dict[str, Any], n_k: np.ndarray) -> None:
             )
         low = POSITIVE if np.ndim(array) == 0 else 0 if name[0] == "n" else -np.inf
         check_entries(f"stats {name}", array, low, n_k if name == "n" else np.inf)
+        if name == "ss":  # of squares, up to what is lost where large rows have left
+            squares = array if array.ndim == 2 else np.diagonal(array, axis1=1, axis2=2)
+            check_entries("stats ss", squares, -1e-6 * np.abs(array).max(initial=0.0))
     if {"n_vk", "n_k"} <= stats.keys():
         check_same("stats n_k", stats["n_k"], stats["n_vk"].sum(axis=0))
 
