@@ -32,7 +32,7 @@ def count_argument(text: str) -> int:
     argparse.ArgumentTypeError
         If it is something else.
     """
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdigit() or not 1 <= int(text) <= hdp_nb.checks.MOST_INT:
         raise argparse.ArgumentTypeError(f"takes a whole number from 1 on, got {text!r}")
     return int(text)
 
