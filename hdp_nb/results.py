@@ -281,7 +281,7 @@ def write_json(path: Path, value: Any) -> None:
     path : Path
     value : anything that JSON takes
     """
-    # What is no character (half of a pair in JSON, a byte of a file's name) stays an escape.
+    # A byte of a file's name that is no character stays an escape, which JSON has, too.
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
