@@ -32,7 +32,7 @@ def count_argument(text: str) -> int:
     argparse.ArgumentTypeError
         If it is something else.
     """
-    if not text.isdigit() or not 1 <= int(text) <= hdp_nb.checks.MOST_INT:
+    if not text.isdecimal() or not 1 <= int(text) <= hdp_nb.checks.MOST_INT:
         raise argparse.ArgumentTypeError(f"takes a whole number from 1 on, got {text!r}")
     return int(text)
 
@@ -51,7 +51,7 @@ def number_argument(text: str) -> float:
         If it is something else.
     """
     try:
-        return int(text) if text.isdigit() else float(text)
+        return int(text) if text.isdecimal() else float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"takes a number, got {text!r}") from None
 

@@ -416,7 +416,7 @@ def _names(text: str) -> list[str]:
 
 def _init(text: str) -> int | str:
     "A number of topics, or the name of a way to begin."
-    return int(text) if text.lstrip("-").isdigit() else text
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 # %% ../nbs/76_cli.ipynb #6184f61e
 def _add_fit(commands: Any) -> None:

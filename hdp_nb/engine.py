@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import hdp_nb
+from .checks import check_int
 
 # %% ../nbs/80_engine.ipynb #60aa0008
 _one_at_a_time = threading.Lock()
@@ -48,7 +49,7 @@ def connect(address: str) -> Any:
     try:
         return Client(address)
     except (ValueError, OSError) as error:
-        raise OSError(f"client: no scheduler answers at {address}: {error}") from error
+        raise OSError(f"client: no scheduler answers at {address!s:.200}: {error!s:.400}") from error
 
 
 @contextmanager
@@ -58,6 +59,7 @@ def local_workers(n: int) -> Iterator[Any]:
     Parameters
     ----------
     n : int
+        From 1 to 1,000.
 
     Yields
     ------
@@ -68,7 +70,10 @@ def local_workers(n: int) -> Iterator[Any]:
     ------
     ImportError
         dask.distributed is not installed.
+    ValueError
+        `n` is another number.
     """
+    check_int("workers", n, 1, 1000)
     try:
         from distributed import Client, LocalCluster
     except ImportError as error:

@@ -10,6 +10,7 @@ __all__ = ['MOST_WORDS', 'STAGING', 'SHARD_TOKENS', 'merge_counts', 'Ingest', 'c
 import json
 import logging
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -244,6 +245,22 @@ def _do_pass(job, client, call, name, what, progress):
             bar.update()
 
 
+def _read_build(place, name, fresh):
+    "What build is under way in a place, or None; if `fresh`, a damaged record is one of others."
+    if not place.exists(name):
+        return None
+    try:
+        found = json.loads(place.read(name))
+        return {"identity": list(found["identity"]), "number": int(found["number"])}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        if fresh:
+            return {"identity": [], "number": sys.maxsize}
+        raise ValueError(
+            f"{place.at(name)}: takes the record of an unfinished build, got something else;"
+            " fresh=True discards it"
+        ) from None
+
+
 def _take_up_build(job, identity, copied, fresh):
     """Take up an unfinished build if it is this one, or begin it.
 
@@ -251,9 +268,13 @@ def _take_up_build(job, identity, copied, fresh):
     """
     place, name = job.place, f"{STAGING}/build.json"
     said = {"identity": json.loads(json.dumps(identity)), "number": job.number}
-    found = json.loads(place.read(name)) if place.exists(name) else None
+    found = _read_build(place, name, fresh)
     if found == said:
         return False
+    if found is not None and not any(f.startswith("parts-") for f in place.names(STAGING)):
+        # Which words to keep may be chosen anew as long as no shard has been written.
+        if found["number"] == said["number"] and found["identity"][:-1] == said["identity"][:-1]:
+            found = None
     if found is not None:
         finished = found["number"] < job.number  # its shards are in the index
         begun = any(file.startswith(("words-", "parts-")) for file in place.names(STAGING))
@@ -382,6 +403,7 @@ def build_shards(
     source = Source(docs, column, id_column, format)
 
     def build(client):
+        place.check_free(INDEX, STAGING)
         there = place.exists(INDEX)
         job = Ingest(
             place,

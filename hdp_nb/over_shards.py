@@ -215,18 +215,28 @@ def known_words(model: Any, corpus: Corpus) -> Corpus:
     return corpus if corpus.vocab == list(vocab) else corpus.over(vocab)
 
 
+def _discard_rows(place):
+    "Remove the rows of all shards, and the record of them; whatever else is there stays."
+    for name in place.names(""):
+        if re.fullmatch(r".*-[0-9a-f]{8}\.parquet", name):
+            place.remove(name)
+    place.remove(OUTPUT)
+
+
 def _write_output(job, client, progress, fresh):
     "All rows that are not there yet."
     place, said = job.place, json.dumps(job.options, sort_keys=True)
-    if place.exists(OUTPUT) and place.read(OUTPUT).decode() != said:
+    place.check_free(OUTPUT)
+    found = place.read(OUTPUT) if place.exists(OUTPUT) else said.encode()
+    if found != said.encode():
+        if b'"what"' not in found:
+            raise ValueError(f"{place.at(OUTPUT)} is no record of rows, so it stays as it is")
         if not fresh:
             raise ValueError(
                 f"out: {place.path} holds rows of another model, or with other options; fresh=True"
                 " discards them"
             )
-        for name in place.names(""):
-            if re.fullmatch(r".*-[0-9a-f]{8}\.parquet", name):  # whatever else is there stays
-                place.remove(name)
+        _discard_rows(place)
     place.write(OUTPUT, said.encode())
     there = frozenset(place.names(""))
     n = job.corpus.n_shards
@@ -355,7 +365,7 @@ def score_shards(
     Raises
     ------
     ValueError
-        As from `transform_shards`, or no document is long enough to hold a token out.
+        As from `transform_shards`, or no document is long enough to hold so small a share of it out.
     """
     check_is_fitted(model)
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
@@ -372,8 +382,10 @@ def score_shards(
         total += float((np.round(found["log_p"].to_numpy() * 2**22) / 2**22).sum())
         n += int(found["held_out"].to_numpy().sum(dtype=np.int64))
     if not n:
+        _discard_rows(job.place)  # or they would be in the way of another test_size
         raise ValueError(
-            "corpus must have documents of 3 tokens or more, to hold one out; got none"
+            f"test_size must hold out a token of some document, got {test_size!r}, which is none of"
+            " the tokens that the model knows of any document"
         )
     return total / n
 

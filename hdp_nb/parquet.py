@@ -9,6 +9,7 @@ __all__ = ['FORMAT', 'VERSION', 'DOCUMENTS', 'VOCABULARY', 'INDEX', 'LIST', 'is_
            'read_names', 'Index', 'count_part', 'write_index', 'read_index']
 
 # %% ../nbs/80_parquet.ipynb #aac9d4f0
+import fnmatch
 import glob
 import hashlib
 import io
@@ -141,6 +142,28 @@ class Place:
             return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in found)
         path = Path(self.at(folder))
         return sorted(f.name for f in path.iterdir() if f.is_file()) if path.is_dir() else []
+
+    def check_free(self, *ours: str) -> None:
+        """Refuse a place with files of others.
+
+        Parameters
+        ----------
+        *ours : str
+            Patterns of names: where one of these is, this program has written before.
+
+        Raises
+        ------
+        ValueError
+            There are files or folders, and none of `ours`.
+        """
+        if self.local:
+            found = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
+        else:
+            found = self.names("")
+        if found and not any(fnmatch.fnmatch(name, mark) for name in found for mark in ours):
+            raise ValueError(
+                f"{self.path} must be empty or hold what an earlier run has left, got {found[0]!r}"
+            )
 
     def below(self) -> list[str]:
         "List all files of a place that is no folder of this machine, those in its folders, too."

@@ -239,6 +239,16 @@ def test_fresh_discards_another_build(tmp_path, monkeypatch):
     assert same(corpus, count_texts(TEXTS, **OPTIONS))
 
 
+def test_words_may_be_chosen_anew(tmp_path, whole, monkeypatch):
+    "What was counted serves another choice of words, until shards of the first are there."
+    with pytest.raises(ValueError, match="no word"):
+        build_shards(tmp_path / "c", TEXTS, **OPTIONS | {"min_df": 91})
+    counted = []
+    monkeypatch.setattr(ingest, "count_piece", lambda job, i: counted.append(i))
+    assert same(build_shards(tmp_path / "c", TEXTS, **OPTIONS), whole)
+    assert not counted
+
+
 def test_killed_after_the_index(tmp_path, whole, monkeypatch):
     "The same call finds it finished; another is refused and leaves it as it is."
     monkeypatch.setattr(Place, "clear", lambda *args: 1 / 0)

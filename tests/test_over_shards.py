@@ -196,8 +196,9 @@ def test_words_that_cannot_be_matched(tmp_path, fitted):
     with pytest.raises(ValueError, match="test_size"):
         score_shards(fitted[2], fitted[0], tmp_path / "out", test_size=2.0)
     short = write_shards(tmp_path / "short", [[1]], n_words=16, format="parquet")
-    with pytest.raises(ValueError, match="3 tokens or more"):
+    with pytest.raises(ValueError, match="test_size must hold out a token"):
         score_shards(fitted[2], short, tmp_path / "out")
+    assert not [*(tmp_path / "out").iterdir()]  # nothing is in the way of another
 
 
 class OldWorker:
@@ -315,6 +316,48 @@ def test_mistakes_at_the_shell(tmp_path, run):
     assert run(*build)[0] == 0  # mistakes have left nothing that is in the way
     code, _, err = run(*build, "--quiet")
     assert code == 2 and "--append adds texts to it" in err
+
+
+def test_places_of_others(tmp_path, run):
+    "Files that this program did not write are neither replaced nor joined by its own."
+    texts = write_letters(tmp_path / "letters.jsonl")
+    (tmp_path / "texts.txt").write_text("\n".join(texts))
+    assert run("build", "texts.txt", "--out", "corpus")[0] == 0
+    assert run("fit", "corpus", "--out", "run", "--n-iter", 2, "--init", 2)[0] == 0
+    for i, (command, name) in enumerate(
+        [
+            (("build", "texts.txt"), "letter.txt"),
+            (("build", "texts.txt"), "index.json"),
+            (("build", "texts.txt", "--fresh"), "documents/part-000000-000.parquet"),
+            (("fit", "corpus", "--n-iter", 2), "model.npz"),
+            (("fit", "corpus", "--n-iter", 2, "--model", "online"), "notes"),
+            (("score", "run", "corpus"), "rows.parquet"),
+            (("score", "run", "corpus", "--fresh"), "_output.json"),
+            (("transform", "run", "corpus", "--fresh"), "_output.json"),
+        ]
+    ):
+        mine = tmp_path / f"mine {i}" / name
+        mine.parent.mkdir(parents=True)
+        mine.write_text('{"mine": 1}')
+        code, _, err = run(*command, "--out", f"mine {i}")
+        assert code == 2 and f"mine {i}" in err and "Traceback" not in err
+        assert mine.read_text() == '{"mine": 1}'
+        assert [path for path in mine.parent.rglob("*") if path.is_file()] == [mine]
+
+
+def test_a_damaged_record_of_a_build(tmp_path, run):
+    (tmp_path / "texts.txt").write_text("\n".join(write_letters(tmp_path / "letters.jsonl")))
+    (tmp_path / "corpus" / "staging").mkdir(parents=True)
+    (tmp_path / "corpus" / "staging" / "build.json").write_text('{"number": "a"}')
+    build = ["build", "texts.txt", "--out", "corpus"]
+    code, _, err = run(*build)
+    assert code == 2 and "build.json: takes the record of an unfinished build" in err
+    assert run(*build, "--fresh")[0] == 0
+
+
+def test_workers_are_counted(run):
+    code, _, err = run("build", "texts.txt", "--out", "corpus", "--workers", 2**31 - 1)
+    assert code == 2 and "workers must be" in err and "1000" in err
 
 
 def test_a_damaged_shard_at_the_shell(tmp_path, run, fitted):
