@@ -672,6 +672,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'hdp_nb.files.atomic_write': ('files.html#atomic_write', 'hdp_nb/files.py'),
                               'hdp_nb.files.bow_tokens': ('files.html#bow_tokens', 'hdp_nb/files.py'),
                               'hdp_nb.files.check_claim': ('files.html#check_claim', 'hdp_nb/files.py'),
+                              'hdp_nb.files.check_parquet': ('files.html#check_parquet', 'hdp_nb/files.py'),
+                              'hdp_nb.files.check_rows': ('files.html#check_rows', 'hdp_nb/files.py'),
                               'hdp_nb.files.check_size': ('files.html#check_size', 'hdp_nb/files.py'),
                               'hdp_nb.files.finish_tokens': ('files.html#finish_tokens', 'hdp_nb/files.py'),
                               'hdp_nb.files.ldac_lines': ('files.html#ldac_lines', 'hdp_nb/files.py'),

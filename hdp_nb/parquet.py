@@ -27,7 +27,8 @@ import hdp_nb
 from .checks import check_int, check_vocab
 from .corpus import Corpus
 from .counting import unpack_vectorizer
-from .files import atomic_write, reading
+from .documents import PARQUET_ROWS
+from .files import atomic_write, check_claim, check_parquet, check_size, reading
 from .recounts import check_entries, check_same
 
 # %% ../nbs/80_parquet.ipynb #251f4aa6
@@ -298,12 +299,19 @@ def read_table(
     pa, parquet = arrow()
     with reading(path, "Parquet"):
         with parquet.ParquetFile(io.BytesIO(data), page_checksum_verification=True) as file:
+            check_parquet(file.metadata, len(data))
             schema = file.schema_arrow
             for name, kind in columns.items():
                 found = str(schema.field(name).type) if name in schema.names else "no such column"
                 if found.replace("item:", "element:") != kind:
                     raise ValueError(f"takes a column {name} of {kind}, got {found}")
-            table = file.read([*columns])
+            total, batches = 0, []
+            rows = PARQUET_ROWS if "string" in columns.values() else 65_536
+            for batch in file.iter_batches(rows, columns=[*columns]):
+                batches.append(batch)
+                total += batch.nbytes
+                check_size(total, len(data))
+            table = pa.Table.from_batches(batches) if batches else file.read([*columns])
         meta = json.loads((schema.metadata or {}).get(_META, b"{}"))
         arrays: dict[str, Any] = {}
         for name in columns:
@@ -452,6 +460,7 @@ def read_part(place: Place, part: Part, vocabulary: str, n_words: int) -> Corpus
         check_entries("words", words, 0, n_words - 1, (None,), whole=True)
         check_entries("counts", counts, 1, shape=(None,), whole=True)
         check_same("tokens", counts.sum(dtype=np.int64), part.n_tokens)
+        check_claim("tokens", part.n_tokens, len(counts))
         x = np.repeat(words, counts)
         offsets = np.append(0, np.cumsum(counts, dtype=np.int64))[ends]
         check_same("length", found["length"].to_numpy(), np.diff(offsets))

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .documents import Texts, guess_text_format, text_files
-from .files import reading
+from .documents import PARQUET_ROWS, Texts, guess_text_format, text_files
+from .files import check_parquet, check_rows, reading
 from .parquet import Place, arrow, is_url, write_table
 
 # %% ../nbs/80_pieces.ipynb #aa2e351a
@@ -88,14 +88,15 @@ def _rows_of_groups(piece, columns):
     "The rows of some row groups."
     _, parquet = arrow()
     with _open(piece.path) as file, parquet.ParquetFile(file) as table:
+        packed = file.seek(0, 2)
         names = table.schema_arrow.names
         for name in columns:
             if name not in names:
                 raise ValueError(f"takes a column {name!r}, got {', '.join(map(repr, names[:10]))}")
         groups = range(piece.first, piece.end)
-        for batch in table.iter_batches(row_groups=groups, columns=columns or None):
-            for i, row in enumerate(batch.to_pylist()):
-                yield f"row {i} of a group", row
+        rows = table.iter_batches(PARQUET_ROWS, row_groups=groups, columns=columns or None)
+        for i, row in enumerate(check_rows(rows, packed)):
+            yield f"row {i} of the piece", row
 
 
 def _whole_files(piece):
@@ -192,6 +193,7 @@ def _cut_file(path, kind):
         _, parquet = arrow()
         with reading(path, "parquet"), _open(path) as file:
             meta = parquet.ParquetFile(file).metadata
+            check_parquet(meta, file.seek(0, 2))
             sizes = [meta.row_group(i).total_byte_size for i in range(meta.num_row_groups)]
         group = (np.cumsum([0, *sizes[:-1]]) // PIECE_BYTES).astype(int) if sizes else []
         cuts = [0, *(np.flatnonzero(np.diff(group)) + 1), len(sizes)]

@@ -3,8 +3,10 @@
 A hundred of each kind; with --slow, ten thousand.
 """
 
+import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hdp_nb
+from hdp_nb import files
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import HybridSampler
 from hdp_nb.exchange import Topics, read_topics, write_topics
 from hdp_nb.franchise import FranchiseSampler
+from hdp_nb.ingest import build_shards
+from hdp_nb.parquet import FORMAT, VERSION, Part, Place, arrow, read_part, write_table
 from hdp_nb.readers import load_corpus
 from hdp_nb.report import write_report
 from hdp_nb.shards import ShardedCorpus, write_shards
@@ -46,6 +51,9 @@ def good(tmp_path_factory):
     sp.save_npz(folder / "csc.npz", sp.csc_array(CORPUS.to_matrix()))
     (folder / "table.csv").write_text('text,year\n"one, two",1\nthree four,2\n')
     (folder / "texts.jsonl").write_text('{"text": "one two", "y": 1}\n{"text": "two"}\n')
+    pa, parquet = arrow()
+    texts = pa.table({"text": ["one two", None, "two"] * 3, "y": [1, 2, 3] * 3})
+    parquet.write_table(texts, folder / "texts.parquet", row_group_size=5)
     (folder / "texts.json").write_text('[{"text": "one two", "y": 1}, {"text": "two"}]')
     topics = Topics([[1, 2, 3], [3, 2, 1]], [0.4, 0.6], ["a", "=b", "c"])
     write_topics(topics, folder / "topics.json")
@@ -84,6 +92,7 @@ READERS = {
     "table.csv": {"column": "text"},
     "texts.jsonl": {"column": "text"},
     "texts.json": {"column": "text"},
+    "texts.parquet": {"column": "text"},
 }
 
 
@@ -195,6 +204,112 @@ def test_an_edited_index_of_shards(tmp_path_factory, data):
     if corpus is not None:
         for i in range(corpus.n_shards):
             one_line(corpus.shard, i)
+
+
+@pytest.fixture(scope="module")
+def parquet_shards(tmp_path_factory):
+    "The files of a corpus in Parquet."
+    folder = tmp_path_factory.mktemp("shards") / "good"
+    build_shards(folder, ["one two", "two three two", "", "one one"], min_df=1, stop_words=None)
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.*")}
+
+
+def change_json(data, value):
+    "Another value at one place of what JSON holds, or one thing less."
+    if isinstance(value, (dict, list)) and value and data.draw(st.integers(0, 5)):
+        keys = [*value] if isinstance(value, dict) else range(len(value))
+        key = data.draw(st.sampled_from(keys))
+        if not data.draw(st.integers(0, 5)):
+            return {k: v for k, v in value.items() if k != key} if isinstance(value, dict) else []
+        value = value.copy()
+        value[key] = change_json(data, value[key])
+        return value
+    return data.draw(st.sampled_from([None, -1, 0, 1, 2, 10**6, 10**18, 1.5, "a", "../x", [], {}]))
+
+
+def change_rows(data, content):
+    "Other numbers in a Parquet file, under new check sums."
+    pa, parquet = arrow()
+    table = parquet.read_table(io.BytesIO(content))
+    name, values = data.draw(st.sampled_from(table.column_names)), [-1, 0, 1, 2, 10**6, 2**31 - 1]
+    rows = table.column(name).to_pylist()
+    i = data.draw(st.integers(0, len(rows) - 1))
+    if isinstance(rows[i], str):
+        rows[i] = data.draw(st.sampled_from(["", "two", "x" * 100]))
+    else:
+        value = data.draw(st.sampled_from(values))
+        rows[i] = [*rows[i][1:], value] if isinstance(rows[i], list) else value
+    column = pa.array(rows, table.schema.field(name).type)
+    out = io.BytesIO()
+    at = table.column_names.index(name)
+    parquet.write_table(table.set_column(at, table.schema.field(name), column), out)
+    return out.getvalue()
+
+
+@many
+@given(data=st.data())
+def test_damaged_shards_of_parquet(parquet_shards, tmp_path_factory, data):
+    folder = tmp_path_factory.getbasetemp() / "parquet"
+    for name, content in parquet_shards.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    name = data.draw(st.sampled_from(sorted(parquet_shards)))
+    content, kind = parquet_shards[name], data.draw(st.sampled_from(["bytes", "values"]))
+    if kind == "bytes":
+        content = damaged(data, content)
+    elif name.suffix == ".json":
+        content = json.dumps(change_json(data, json.loads(content))).encode()
+    else:
+        content = change_rows(data, content)
+        if name.parts[0] == "documents":  # the index agrees with it, as far as it can
+            index = json.loads(parquet_shards[Path("index.json")])
+            index["shards"][0]["sum"] = data.draw(st.integers(0, 2**32 - 1))
+            index["shards"][0]["n_tokens"] = data.draw(st.sampled_from([6, 7, 8, 10**6, 2**31]))
+            (folder / "index.json").write_text(json.dumps(index))
+    (folder / name).write_bytes(content)
+    corpus = one_line(ShardedCorpus, folder)
+    if corpus is not None:
+        for i in range(corpus.n_shards):
+            part = one_line(corpus.shard, i)
+            names = one_line(corpus.names_of, i)
+            assert part is None or names is None or part.n_docs == len(names)
+            if part is not None and part.n_tokens:
+                assert 0 <= part.x.min() and part.x.max() < corpus.n_words
+        one_line(lambda: corpus.doc_lengths)
+
+
+def write_one_value(path, text, n, groups=1):
+    "A column of n times groups the same text, which takes next to nothing."
+    pa, parquet = arrow()
+    column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), pa.array([text]))
+    table = pa.table({"text": column})
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        for _ in range(groups):
+            writer.write_table(table)
+    assert path.stat().st_size < 10**6
+
+
+def test_one_value_many_times(tmp_path, monkeypatch):
+    "What would be terabytes, or hours, is refused, by a single file and by pieces."
+    monkeypatch.setattr(files, "FREE_BYTES", 10**7)
+    write_one_value(tmp_path / "long.parquet", "word " * 10**6, 10**5)
+    write_one_value(tmp_path / "many.parquet", "a", 10**7, 6)
+    for name, says in (("long", "its [0-9,]+ bytes become"), ("many", "hold 60,000,000 values")):
+        path = tmp_path / f"{name}.parquet"
+        with pytest.raises(ValueError, match=says):
+            load_corpus(path, column="text")
+        with pytest.raises(ValueError, match=says):
+            build_shards(tmp_path / name, path, column="text")
+    pa, _ = arrow()
+    counts = pa.array([[2**31 - 1] * 3], pa.list_(pa.int32()))
+    words = pa.array([[0, 1, 2]], pa.list_(pa.int32()))
+    columns = {"doc": ["a"], "length": pa.array([3], pa.int32()), "words": words, "counts": counts}
+    meta = {"format": FORMAT, "version": VERSION, "vocabulary": "v"}
+    place = Place(tmp_path)
+    place.write("documents/part.parquet", write_table(columns, meta))
+    part = Part("part.parquet", 1, 3 * (2**31 - 1), 0)
+    with pytest.raises(ValueError, match=r"part.parquet: .*it claims 6,442,450,941 tokens"):
+        read_part(place, part, "v", 3)
 
 
 SUMMARY = {

@@ -144,11 +144,7 @@ def test_all_commands_are_tried():
     assert len(CASES) > 80
 
 
-@pytest.mark.parametrize(
-    "case",
-    slow_unless(lambda case: case in QUICK_CASES, CASES),
-    ids=" ".join,
-)
+@pytest.mark.parametrize("case", slow_unless(lambda case: case in QUICK_CASES, CASES), ids=" ".join)
 def test_hostile_values(case, place, tmp_path, monkeypatch):
     command, option = case
     shutil.copytree(place, tmp_path / "place")
@@ -168,7 +164,9 @@ def test_hostile_values(case, place, tmp_path, monkeypatch):
         new = after.keys() - before.keys()
         assert before.items() <= after.items(), arguments
         assert not new or command in WRITE
-        if found == "refused" and command == "shards build":  # counts that another call goes on with
+        if (
+            found == "refused" and command == "shards build"
+        ):  # counts that another call goes on with
             new = {path for path in new if path.parent.name != "staging"}
         assert found == "taken" or not new, (arguments, new)
         for path in after.keys() - before.keys():
