@@ -183,8 +183,9 @@ def test_begun_with_topics(tmp_path, shards, whole):
     )
 
 
-def test_begun_with_a_sample_of_the_documents(tmp_path):
+def test_begun_with_a_sample_of_the_documents(tmp_path, monkeypatch):
     """Thirty sweeps from a hundred random topics are the control: they do not come down to ten."""
+    monkeypatch.setattr(distributed, "SAMPLE_SWEEPS", 80)
     corpus, _ = make_bars(n_docs=500, doc_len=80, grid=5, concentration=2.0, random_state=3)
     shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=25, shard_tokens=9000)
     drawn = shards.sample(np.random.default_rng(0), 20_000)
