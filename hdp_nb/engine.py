@@ -49,7 +49,9 @@ def connect(address: str) -> Any:
     try:
         return Client(address)
     except (ValueError, OSError) as error:
-        raise OSError(f"client: no scheduler answers at {address!s:.200}: {error!s:.400}") from error
+        raise OSError(
+            f"client: no scheduler answers at {address!s:.200}: {error!s:.400}"
+        ) from error
 
 
 @contextmanager

@@ -365,7 +365,7 @@ def score_shards(
     Raises
     ------
     ValueError
-        As from `transform_shards`, or no document is long enough to hold so small a share of it out.
+        As from `transform_shards`, or no document is long enough for so small a share.
     """
     check_is_fitted(model)
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
