@@ -135,6 +135,7 @@ def main():
         "words": corpus.n_words,
         "sweeps": options.sweeps,
         "folds": options.folds,
+        "score every": options.score_every,
         "sizes": [*SIZES, len(range(options.sweeps // 2, options.sweeps, 10))],
     }
     pile = np.random.default_rng(0).permutation(corpus.n_docs) % 10

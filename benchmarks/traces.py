@@ -2,6 +2,7 @@
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
     python benchmarks/traces.py CORPUS [--seconds 200] [--from-one 40] [--handed 20] [--seed 0]
+                                 [--franchise]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
@@ -12,7 +13,8 @@ without moves between numbers of topics and with the moves of topics, for --from
 time each; from 400 topics without moves, for --seconds. Then these two change places for --handed
 seconds: each sampler goes on from where the other one ended, and from where it ended itself. What
 one of them takes for the posterior the other must, too. A third one goes on with them: the parallel
-sampler with the paper's Poisson Polya urn in the place of exact draws of the topics.
+sampler with the paper's Poisson Polya urn in the place of exact draws of the topics. With
+--franchise, a fourth: the Chinese restaurant franchise.
 
 Pairs take turns, ten seconds each, so that a machine whose speed drifts slows all of
 them. The time is that of whole sweeps with their own trace, without the compiler and without what
@@ -33,6 +35,7 @@ log likelihoods and numbers of topics at some sweeps go into results/traces_reco
 import argparse
 import time
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from common import load, machine, save, saved, short, table
 
@@ -44,14 +47,23 @@ RECORDED = 0, 100, 300, 1000, 3000, *range(10_000, 100_001, 10_000)  # sweeps of
 NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
 
 
+class Flat(NamedTuple):
+    "Topics of tokens under equal weights."
+
+    z: Any
+    n_k: Any
+    alpha: Any
+    beta: Any
+
+
 def recorded_formula(log_words, state, offsets):
     "The log likelihood as the paper's program has it, of a state with log p(x | z)."
     import numpy as np
 
     from hdp_nb.direct import log_topics
 
-    flat = {"alpha": np.array(ALPHA * CAPACITY), "beta": np.full(CAPACITY, 1 / CAPACITY)}
-    return log_words + log_topics(state._replace(**flat), offsets)
+    weights = np.array(ALPHA * CAPACITY), np.full(CAPACITY, 1 / CAPACITY)
+    return log_words + log_topics(Flat(state.z, state.n_k, *weights), offsets)
 
 
 def one_topic(corpus):
@@ -161,6 +173,7 @@ def main():
     parser.add_argument("--from-one", type=float, default=40)
     parser.add_argument("--handed", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--franchise", action="store_true")
     options = parser.parse_args()
     if options.recorded:
         found = {"sweeps": RECORDED, "chains": read_recorded(options.recorded)}
@@ -199,9 +212,8 @@ def main():
         many = {f"{s}, from 400": make(s, 400) for s in SAMPLED}
         in_turns(many, options.seconds)
         ends = {s: many[f"{s}, from 400"].state for s in SAMPLED}
-        handed = {
-            f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in (*SAMPLED, "urn")
-        }
+        heirs = (*SAMPLED, "urn", *["crf"] * options.franchise)
+        handed = {f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in heirs}
         in_turns(handed, options.handed)
     save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
