@@ -13,8 +13,9 @@ alpha and gamma from Gamma(1, 1)), the same number of sweeps, of which the secon
 every tenth; the token kernel is that of direct assignment throughout.
 
 LDA with uniform weights at several numbers of topics, and with learned weights; the HDP from 10 and
-from 150 topics (--starts) by direct assignment alone, with ten proposals of split-merge before each sweep,
-with the moves of topics, with moves of whole tables (the hybrid), and with both (--hdp: these).
+from 150 topics (--starts) by direct assignment alone, with ten proposals of split-merge before each
+sweep, with the moves of topics, with moves of whole tables (the hybrid), and with both (--hdp:
+these).
 
 Scores, log probabilities per word: `document_completion` (four fifths of a document's words are
 seen) of the pile, and equation 54 (`left_to_right`, five particles) of the first 200 of its
