@@ -2,7 +2,7 @@
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
     python benchmarks/traces.py CORPUS [--seconds 200] [--from-one 40] [--handed 20] [--seed 0]
-                                 [--franchise]
+                                 [--franchise 60]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
@@ -14,7 +14,8 @@ time each; from 400 topics without moves, for --seconds. Then these two change p
 seconds: each sampler goes on from where the other one ended, and from where it ended itself. What
 one of them takes for the posterior the other must, too. A third one goes on with them: the parallel
 sampler with the paper's Poisson Polya urn in the place of exact draws of the topics. With
---franchise, a fourth: the Chinese restaurant franchise.
+--franchise, a fourth: the Chinese restaurant franchise; which then begins with 400 topics itself,
+for so many seconds, and hands its last state to the other two.
 
 Pairs take turns, ten seconds each, so that a machine whose speed drifts slows all of
 them. The time is that of whole sweeps with their own trace, without the compiler and without what
@@ -173,7 +174,7 @@ def main():
     parser.add_argument("--from-one", type=float, default=40)
     parser.add_argument("--handed", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--franchise", action="store_true")
+    parser.add_argument("--franchise", type=float, default=0)
     options = parser.parse_args()
     if options.recorded:
         found = {"sweeps": RECORDED, "chains": read_recorded(options.recorded)}
@@ -212,9 +213,14 @@ def main():
         many = {f"{s}, from 400": make(s, 400) for s in SAMPLED}
         in_turns(many, options.seconds)
         ends = {s: many[f"{s}, from 400"].state for s in SAMPLED}
-        heirs = (*SAMPLED, "urn", *["crf"] * options.franchise)
+        heirs = (*SAMPLED, "urn", *["crf"] * bool(options.franchise))
         handed = {f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in heirs}
         in_turns(handed, options.handed)
+    if options.franchise:
+        franchise = make("crf", 400)
+        in_turns({"crf, from 400": franchise}, options.franchise)
+        heirs = {f"{s}, after crf": make(s, franchise.state) for s in (*SAMPLED, "crf")}
+        in_turns(heirs, options.handed)
     save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
     table(
