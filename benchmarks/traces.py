@@ -14,8 +14,8 @@ time each; from 400 topics without moves, for --seconds. Then these two change p
 seconds: each sampler goes on from where the other one ended, and from where it ended itself. What
 one of them takes for the posterior the other must, too. A third one goes on with them: the parallel
 sampler with the paper's Poisson Polya urn in the place of exact draws of the topics. With
---franchise, a fourth: the Chinese restaurant franchise; which then begins with 400 topics itself,
-for so many seconds, and hands its last state to the other two.
+--franchise, a fourth: the Chinese restaurant franchise, which then begins with 400 topics of its
+own, for so many seconds.
 
 Pairs take turns, ten seconds each, so that a machine whose speed drifts slows all of
 them. The time is that of whole sweeps with their own trace, without the compiler and without what
@@ -58,13 +58,17 @@ class Flat(NamedTuple):
 
 
 def recorded_formula(log_words, state, offsets):
-    "The log likelihood as the paper's program has it, of a state with log p(x | z)."
+    """The log likelihood as the paper's program has it, of a state with log p(x | z); None if there
+    are more topics than its formula has.
+    """
     import numpy as np
 
     from hdp_nb.direct import log_topics
 
+    if state.K > CAPACITY:
+        return None
     weights = np.array(ALPHA * CAPACITY), np.full(CAPACITY, 1 / CAPACITY)
-    return log_words + log_topics(Flat(state.z, state.n_k, *weights), offsets)
+    return round(log_words + log_topics(Flat(state.z, state.n_k, *weights), offsets))
 
 
 def one_topic(corpus):
@@ -77,7 +81,7 @@ def one_topic(corpus):
     state = DirectSampler(corpus, ETA, ALPHA, GAMMA, init=1).init(np.random.default_rng(0))
     words = log_likelihood(state.n_vk, state.n_k, ETA)
     formula = recorded_formula(words, state, corpus.offsets)
-    return {"words": round(words), "recorded formula": round(formula)}
+    return {"words": round(words), "recorded formula": formula}
 
 
 def read_recorded(clone):
@@ -159,7 +163,7 @@ class Run:
             int(info["n_topics"]),
             int(info["topics_above_0.1%"]),
             round(words),
-            round(recorded_formula(words, state, self.corpus.offsets)),
+            recorded_formula(words, state, self.corpus.offsets),
             round(float(info["log_mixture"])),
         )
         for key, value in zip(NOTED, values):
@@ -217,10 +221,7 @@ def main():
         handed = {f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in heirs}
         in_turns(handed, options.handed)
     if options.franchise:
-        franchise = make("crf", 400)
-        in_turns({"crf, from 400": franchise}, options.franchise)
-        heirs = {f"{s}, after crf": make(s, franchise.state) for s in (*SAMPLED, "crf")}
-        in_turns(heirs, options.handed)
+        in_turns({"crf, from 400": make("crf", 400)}, options.franchise)
     save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
     table(
