@@ -2,7 +2,7 @@
 and on documents drawn from the hNHDP (the experiments of Ma, Sato & Nakagawa 2014).
 
     python benchmarks/categories.py [--splits 5] [--sweeps 150] [--shares 0.4]
-                                    [--parts bible starts drawn whole nips long]
+                                    [--parts bible starts drawn whole nips]
                                     [--papers-by HDP hNHDP NDP]
 
 bible: five splits; a fifth of the chapters is held out, of which a hundred are scored; models learn
@@ -19,8 +19,6 @@ documents, and a hundred; three chains each (--starting: of which models). drawn
 hNHDP itself with twelve clusters, five corpora. whole: all chapters, one chain, for figures.
 nips, not run unless it is asked for: all papers of NIPS that have a section, in the folder that
 HDP_NB_DATA names, a fifth of them held out, of which a hundred are scored; the models --papers-by.
-long, not run unless it is asked for: the HDP and the hNHDP on the splits of bible by longer chains,
-of which the last third is kept at every fiftieth sweep (--sweeps 1500: as in the paper).
 
 Chains have 150 sweeps, of which the second half is kept at every tenth (paper: 1000 and 500), one
 chain a model and split, from the package's own start. Runs that are in results/categories.json
@@ -261,28 +259,6 @@ def papers(seed, name, n_iter):
     return found
 
 
-def longer(seed, share, name, n_iter):
-    "One model on one part of one split of the Bible, the last third of the sweeps kept."
-    import numpy as np
-
-    train, test, order = cut(seed)
-    part = train[np.sort(order[: int(share * train.n_docs)])]
-    began = time.process_time()
-    make = makers(n_iter)[name]
-    model = make(burn_in=2 * n_iter // 3, thin=50, random_state=seed).fit(part)
-    found = {
-        "documents": part.n_docs,
-        "sweeps": n_iter,
-        "machine": machine(),
-        "seconds": round(time.process_time() - began, 1),
-        **scores(name, model, part, test, part.groups[DIVISION]),
-    }
-    mixture = model.trace_["log_mixture"].reshape(-1, n_iter // 15).mean(axis=1)
-    found["log mixture"] = (mixture / part.n_tokens).round(4).tolist()
-    print(seed, name, found, flush=True)
-    return found
-
-
 def all_chapters(n_iter):
     "One chain of the hNHDP on all chapters: clusters, topics, sides of words."
     import numpy as np
@@ -323,18 +299,17 @@ def main():
     parser.add_argument("--shares", nargs="+", type=float, default=[0.4])
     parser.add_argument("--truncations", nargs="*", type=int, default=[])
     parser.add_argument("--starting", nargs="+", default=["mixture", "hNHDP"])
-    parser.add_argument("--parts", nargs="+", default=parts, choices=[*parts, "nips", "long"])
+    parser.add_argument("--parts", nargs="+", default=parts, choices=[*parts, "nips"])
     parser.add_argument("--papers-by", nargs="+", default=["HDP", "hNHDP", "NDP"])
     options = parser.parse_args()
     found = saved("categories") or {}
-    own = {"nips", "long"}  # parts whose runs say themselves how long they are, and where made
-    if not own.issuperset(options.parts):
+    if options.parts != ["nips"]:
         found["sweeps"] = options.sweeps
 
     def note(part, key, run, *arguments):
         if key not in found.setdefault(part, {}):
             found[part][key] = run(*arguments, options.sweeps)
-            if part not in own:
+            if part != "nips":  # whose runs say it themselves
                 found["machine"] = machine()
             save("categories", found)
 
@@ -356,11 +331,6 @@ def main():
         for seed in range(options.splits):
             for name in options.papers_by:
                 note("nips", f"{name}, split {seed}", papers, seed, name)
-    if "long" in options.parts:
-        for seed in range(options.splits):
-            for name in ("HDP", "hNHDP"):
-                chosen = options.shares[-1], name
-                note("long", f"{name}, {options.shares[-1]}, split {seed}", longer, seed, *chosen)
     for share in options.shares:
         rows = [r for key, r in found.get("bible", {}).items() if key.startswith(f"{share},")]
         if rows:
