@@ -3,7 +3,8 @@ tables and of topics add to it (section 6.1 of Teh et al. 2006).
 
     python benchmarks/lda_vs_hdp.py CORPUS [--topics 10 20 40 60 80 120] [--learned 60 120]
                                     [--folds 5] [--sweeps 250] [--eta 0.1 0.25 1 learned]
-                                    [--every 1] [--hdp "direct, from 10" "hybrid, from 150"]
+                                    [--starts 10 150] [--hdp "direct, from 10" "hybrid, from 150"]
+                                    [--every 1] [--score-every 1]
 
 CORPUS: 'sotu', 'kjv', or the path of a file that `load_corpus` reads, of which every n-th document
 is taken with --every n. Its documents are dealt into ten piles; the first --folds of these are held
@@ -12,11 +13,13 @@ alpha and gamma from Gamma(1, 1)), the same number of sweeps, of which the secon
 every tenth; the token kernel is that of direct assignment throughout.
 
 LDA with uniform weights at several numbers of topics, and with learned weights; the HDP from 10 and
-from 150 topics by direct assignment alone, with ten proposals of split-merge before each sweep,
-with the moves of topics, with moves of whole tables (the hybrid), and with both (--hdp: these).
+from 150 topics (--starts) by direct assignment alone, with ten proposals of split-merge before each
+sweep, with the moves of topics, with moves of whole tables (the hybrid), and with both (--hdp:
+these).
 
 Scores, log probabilities per word: `document_completion` (four fifths of a document's words are
-seen) of the pile, and equation 54 of at most 200 documents of it (`left_to_right`, five particles),
+seen) of the pile, and equation 54 (`left_to_right`, five particles) of the first 200 of its
+documents, with --score-every n of every n-th, which is wanted where documents are in order of time;
 each for averages over 1, 2, 4, 8 and all samples (means over twenty subsets of the samples).
 
 On the first fold the HDP with moves of topics is fitted with other values of eta, too, and with eta
@@ -29,7 +32,6 @@ import time
 from common import load, machine, save, saved, short, table
 
 SIZES = (1, 2, 4, 8)
-STARTS = (10, 150)
 ARMS = {
     "direct": dict(sampler="direct", moves=0),
     "direct, split-merge": dict(sampler="direct", moves=0, split_merge=10),
@@ -47,7 +49,7 @@ def models(options):
     for K in options.learned:
         made[f"LDA {K}, learned"] = (LDA, dict(n_topics=K, weights="learned"))
     for arm, how in ARMS.items():
-        made |= {f"{arm}, from {k}": (HDP, dict(init=k, **how)) for k in STARTS}
+        made |= {f"{arm}, from {k}": (HDP, dict(init=k, **how)) for k in options.starts}
     return {
         arm: how
         for arm, how in made.items()
@@ -55,7 +57,7 @@ def models(options):
     }
 
 
-def score(model, test):
+def score(model, test, every):
     "Held-out log probability per word for averages over several numbers of samples, both ways."
     import numpy as np
     from scipy.special import logsumexp
@@ -63,7 +65,7 @@ def score(model, test):
     from hdp_nb import left_to_right
 
     observed, heldout = test.split_tokens(0.2, np.random.default_rng(0))
-    whole, samples = test[:200], model.samples_
+    whole, samples = test[::every][:200], model.samples_
     tokens, documents = [], []
     for sample in samples:
         model.samples_ = [sample]
@@ -93,13 +95,13 @@ def score(model, test):
     }
 
 
-def run(kind, how, train, test, seed, n_iter):
+def run(kind, how, train, test, seed, n_iter, every):
     "One chain; what is noted of it."
     began = time.process_time()
     model = kind(n_iter=n_iter, n_chains=1, n_jobs=1, random_state=seed, **how).fit(train)
     seconds, last = time.process_time() - began, slice(model.burn_in_, None)
     return {
-        **score(model, test),
+        **score(model, test, every),
         "K": model.trace_["n_topics"][::2].astype(int).tolist(),
         "K above .1%": round(float(model.trace_["topics_above_0.1%"][last].mean()), 2),
         "log mixture": round(float(model.trace_["log_mixture"][last].mean() / train.n_tokens), 5),
@@ -119,6 +121,8 @@ def main():
     parser.add_argument("--sweeps", type=int, default=250)
     parser.add_argument("--eta", nargs="*", default=["0.1", "0.25", "1", "learned"])
     parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--score-every", type=int, default=1)
+    parser.add_argument("--starts", nargs="+", type=int, default=[10, 150])
     parser.add_argument("--hdp", nargs="*", help="only these of the HDP")
     options = parser.parse_args()
     import numpy as np
@@ -132,6 +136,7 @@ def main():
         "words": corpus.n_words,
         "sweeps": options.sweeps,
         "folds": options.folds,
+        "score every": options.score_every,
         "sizes": [*SIZES, len(range(options.sweeps // 2, options.sweeps, 10))],
     }
     pile = np.random.default_rng(0).permutation(corpus.n_docs) % 10
@@ -149,7 +154,9 @@ def main():
             continue
         prior = {"eta_prior": (1, 1)} if eta == "learned" else {"eta": float(eta)}
         train, test = corpus[pile != fold], corpus[pile == fold]
-        found["runs"][key] = run(kind, how | prior, train, test, fold, options.sweeps)
+        found["runs"][key] = run(
+            kind, how | prior, train, test, fold, options.sweeps, options.score_every
+        )
         found["machine"] = machine()
         save(name, found)
         r = found["runs"][key]

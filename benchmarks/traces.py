@@ -2,6 +2,7 @@
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
     python benchmarks/traces.py CORPUS [--seconds 200] [--from-one 40] [--handed 20] [--seed 0]
+                                 [--franchise 60]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
@@ -12,7 +13,9 @@ without moves between numbers of topics and with the moves of topics, for --from
 time each; from 400 topics without moves, for --seconds. Then these two change places for --handed
 seconds: each sampler goes on from where the other one ended, and from where it ended itself. What
 one of them takes for the posterior the other must, too. A third one goes on with them: the parallel
-sampler with the paper's Poisson Polya urn in the place of exact draws of the topics.
+sampler with the paper's Poisson Polya urn in the place of exact draws of the topics. With
+--franchise, a fourth: the Chinese restaurant franchise, which then begins with 400 topics of its
+own, for so many seconds.
 
 Pairs take turns, ten seconds each, so that a machine whose speed drifts slows all of
 them. The time is that of whole sweeps with their own trace, without the compiler and without what
@@ -33,6 +36,7 @@ log likelihoods and numbers of topics at some sweeps go into results/traces_reco
 import argparse
 import time
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from common import load, machine, save, saved, short, table
 
@@ -44,14 +48,27 @@ RECORDED = 0, 100, 300, 1000, 3000, *range(10_000, 100_001, 10_000)  # sweeps of
 NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
 
 
+class Flat(NamedTuple):
+    "Topics of tokens under equal weights."
+
+    z: Any
+    n_k: Any
+    alpha: Any
+    beta: Any
+
+
 def recorded_formula(log_words, state, offsets):
-    "The log likelihood as the paper's program has it, of a state with log p(x | z)."
+    """The log likelihood as the paper's program has it, of a state with log p(x | z); None if there
+    are more topics than its formula has.
+    """
     import numpy as np
 
     from hdp_nb.direct import log_topics
 
-    flat = {"alpha": np.array(ALPHA * CAPACITY), "beta": np.full(CAPACITY, 1 / CAPACITY)}
-    return log_words + log_topics(state._replace(**flat), offsets)
+    if state.K > CAPACITY:
+        return None
+    weights = np.array(ALPHA * CAPACITY), np.full(CAPACITY, 1 / CAPACITY)
+    return round(log_words + log_topics(Flat(state.z, state.n_k, *weights), offsets))
 
 
 def one_topic(corpus):
@@ -64,7 +81,7 @@ def one_topic(corpus):
     state = DirectSampler(corpus, ETA, ALPHA, GAMMA, init=1).init(np.random.default_rng(0))
     words = log_likelihood(state.n_vk, state.n_k, ETA)
     formula = recorded_formula(words, state, corpus.offsets)
-    return {"words": round(words), "recorded formula": round(formula)}
+    return {"words": round(words), "recorded formula": formula}
 
 
 def read_recorded(clone):
@@ -146,7 +163,7 @@ class Run:
             int(info["n_topics"]),
             int(info["topics_above_0.1%"]),
             round(words),
-            round(recorded_formula(words, state, self.corpus.offsets)),
+            recorded_formula(words, state, self.corpus.offsets),
             round(float(info["log_mixture"])),
         )
         for key, value in zip(NOTED, values):
@@ -161,6 +178,7 @@ def main():
     parser.add_argument("--from-one", type=float, default=40)
     parser.add_argument("--handed", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--franchise", type=float, default=0)
     options = parser.parse_args()
     if options.recorded:
         found = {"sweeps": RECORDED, "chains": read_recorded(options.recorded)}
@@ -199,10 +217,11 @@ def main():
         many = {f"{s}, from 400": make(s, 400) for s in SAMPLED}
         in_turns(many, options.seconds)
         ends = {s: many[f"{s}, from 400"].state for s in SAMPLED}
-        handed = {
-            f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in (*SAMPLED, "urn")
-        }
+        heirs = (*SAMPLED, "urn", *["crf"] * bool(options.franchise))
+        handed = {f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in heirs}
         in_turns(handed, options.handed)
+    if options.franchise:
+        in_turns({"crf, from 400": make("crf", 400)}, options.franchise)
     save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
     table(
