@@ -32,7 +32,7 @@ import os
 import time
 from pathlib import Path
 
-from common import load, machine, save, saved, table
+from common import load, machine, memory, save, saved, table
 from online_text import Known, online, sampled
 
 BATCH, ROUNDS = 500, 24
@@ -308,6 +308,7 @@ def stream(planted, K, moves, seed, n_docs, batch=1000):
                     "eta": round(float(state.eta), 4),
                     "alpha": round(float(state.alpha), 3),
                     "seconds": round(spent, 1),
+                    "megabytes": round(memory()),
                 }
             )
             print(found[-1], flush=True)
@@ -324,6 +325,7 @@ def main():
     parser.add_argument("--arms", nargs="+", help="only these")
     parser.add_argument("--no-bound", action="store_true", help="leave the bound of text out")
     parser.add_argument("--documents", type=int, default=1_000_000, help="of the stream")
+    parser.add_argument("--streams", type=int, nargs="+", default=[0], help="seeds of the stream")
     options = parser.parse_args()
     found = {"text": {}, "bars": {}, "stream": {}} | saved("online_bound")
     found |= {"splits": options.splits, "passes": options.passes}
@@ -364,9 +366,9 @@ def main():
         planted = real_topics()
         found["planted"] = {"topics": planted[0].shape[0], "words": planted[0].shape[1]}
         found["planted"]["kinds"] = planted[2]
-        for arm in chosen(STREAM):
-            key = f"{arm}, {options.documents} documents"
-            note("stream", key, stream, planted, *STREAM[arm], 0, options.documents)
+        for seed, arm in itertools.product(options.streams, chosen(STREAM)):
+            key = f"{arm}, {options.documents} documents" + f", seed {seed}" * (seed > 0)
+            note("stream", key, stream, planted, *STREAM[arm], seed, options.documents)
 
 
 if __name__ == "__main__":
