@@ -150,17 +150,16 @@ def main():
     train, test = corpus.split_docs(348, np.random.default_rng(0))
     sizes = {"train": train.n_docs, "test": test.n_docs, "words": train.n_words}
     sizes["tokens"] = corpus.n_tokens
-    found = {"curves": {}} | saved("online_nips") | sizes | {"seconds": options.seconds}
     for arm in options.arms:
-        if arm in found["curves"]:
+        if arm in saved("online_nips").get("curves", {}):
             continue
         print(arm, flush=True)
         fill(arm, train[:20], Curve(test[:5], 0.01))  # compiles
         curve = Curve(test, options.seconds)
         fill(arm, train, curve)
+        found = {"curves": {}} | saved("online_nips") | sizes | {"machine": machine()}
         found["curves"][arm] = curve.points
-        found["machine"] = machine()
-        save("online_nips", found)
+        save("online_nips", found | {"seconds": options.seconds})
 
 
 if __name__ == "__main__":
