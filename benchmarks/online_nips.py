@@ -9,7 +9,7 @@ cannot and has its own 0.01. Every method has so many CPU seconds, what compilin
 not counted; with moves, nothing new is tried in the last quarter. The direct sampler is scored by
 its last sample. Scores by completion (four fifths of a paper's words are seen) with the E-step's
 weights for all. A point of a curve: CPU seconds, passes, topics, topics in use (the fewest that
-hold 99% of the words), score.
+hold 99% of the words; of gensim's, which hdp_to_lda makes equally large, it says nothing), score.
 
 Curves are kept in results/online_nips.json; those that are there already are not made again. In
 that file "moves, from 100" and "plain, 300" have 240 seconds, the others 120 (--seconds 120).
