@@ -25,7 +25,7 @@ That file has two corpora of bars (--parts bars --splits 2), without a sampler a
 bounds at eta 0.5 (--parts text --eta 0.5 --no-bound), where plain inference and the package's
 moves are those of online_kjv.json; both kinds of moves one after the other once, at eta 0.1; a
 stream of a million documents (--parts stream), and three of 250,000 (--parts stream --documents
-250000 --streams 0 1 2).
+250000 --streams 0 1 2), 200 topics without moves in the first of these only.
 """
 
 import argparse

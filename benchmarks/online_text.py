@@ -18,6 +18,8 @@ after each, 250,000 in 1,000 minibatches, never seen again; with moves from two 
 without moves with 20, 50 and 100. The score is of documents that mix all bars.
 
 Runs that are in results/online_CORPUS.json already are not made again.
+online_kjv.json has moves from 10 topics, 20, 200 and 1,000 without (1,000 not at eta 0.1), the
+sampler, LDA and gensim.
 """
 
 import argparse

@@ -11,6 +11,7 @@ One line for each number in digits in a markdown cell: the cell, the number, and
 
 Not counted are names of things: headings, code, targets of links, display formulas, indices and
 exponents, ``figure 6``, ``sections 4 and 5``, ``(54)``, years, words with digits.
+Slow cells that print what nothing asserts are named, too.
 That an assert mentions a number does not prove that it is about the same thing: the list says where
 to look.  Numbers in words are not looked for.
 """
