@@ -17,13 +17,15 @@ topics. Scores are against those of the true bars, by E-step.
 stream: documents of real shape. Topics are those of a sampler that has seen addresses, the Bible
 and, where HDP_NB_DATA names a folder that has them, papers of NIPS, together; a quarter of them
 occurs after each quarter of the stream, and the three kinds of text change their proportions.
-Minibatches of 1,000; with moves from ten topics, and without moves.
+Minibatches of 1,000; with moves from ten topics, and without moves. --streams names the seeds of
+the documents. The score of the planted topics themselves is kept beside.
 
 Runs that are in results/online_bound.json already are not made again.
 That file has two corpora of bars (--parts bars --splits 2), without a sampler and 50 topics; no
 bounds at eta 0.5 (--parts text --eta 0.5 --no-bound), where plain inference and the package's
-moves are those of online_kjv.json; both kinds of moves one after the other once, at eta 0.1; and a
-stream of 250,000 documents.
+moves are those of online_kjv.json; both kinds of moves one after the other once, at eta 0.1; a
+stream of a million documents (--parts stream), and three of 250,000 (--parts stream --documents
+250000 --streams 0 1 2), 200 topics without moves in the first of these only.
 """
 
 import argparse
@@ -32,7 +34,7 @@ import os
 import time
 from pathlib import Path
 
-from common import load, machine, save, saved, table
+from common import load, machine, memory, save, saved, table
 from online_text import Known, online, sampled
 
 BATCH, ROUNDS = 500, 24
@@ -308,10 +310,23 @@ def stream(planted, K, moves, seed, n_docs, batch=1000):
                     "eta": round(float(state.eta), 4),
                     "alpha": round(float(state.alpha), 3),
                     "seconds": round(spent, 1),
+                    "megabytes": round(memory()),
                 }
             )
             print(found[-1], flush=True)
     return found
+
+
+def known(planted, seed):
+    "The score of the planted topics themselves, at the end of a stream."
+    import numpy as np
+
+    phi, weights, _ = planted
+    test = Texts(phi, weights, 1000 + seed).make(500, 0.999)
+    kinds = 1.1 + np.cos(2 * np.pi * (0.999 - np.arange(len(weights)) / len(weights)))
+    share = kinds @ (weights / weights.sum(axis=1, keepdims=True)) / kinds.sum()
+    state = phi.T * 1e7 + 1e-3, np.append(share, 1e-9), 4.0, 1.0, 0.1
+    return round(score(state, test), 5)
 
 
 def main():
@@ -324,6 +339,7 @@ def main():
     parser.add_argument("--arms", nargs="+", help="only these")
     parser.add_argument("--no-bound", action="store_true", help="leave the bound of text out")
     parser.add_argument("--documents", type=int, default=1_000_000, help="of the stream")
+    parser.add_argument("--streams", type=int, nargs="+", default=[0], help="seeds of the stream")
     options = parser.parse_args()
     found = {"text": {}, "bars": {}, "stream": {}} | saved("online_bound")
     found |= {"splits": options.splits, "passes": options.passes}
@@ -364,9 +380,10 @@ def main():
         planted = real_topics()
         found["planted"] = {"topics": planted[0].shape[0], "words": planted[0].shape[1]}
         found["planted"]["kinds"] = planted[2]
-        for arm in chosen(STREAM):
-            key = f"{arm}, {options.documents} documents"
-            note("stream", key, stream, planted, *STREAM[arm], 0, options.documents)
+        found["planted"]["scores"] = [known(planted, seed) for seed in range(3)]
+        for seed, arm in itertools.product(options.streams, chosen(STREAM)):
+            key = f"{arm}, {options.documents} documents" + f", seed {seed}" * (seed > 0)
+            note("stream", key, stream, planted, *STREAM[arm], seed, options.documents)
 
 
 if __name__ == "__main__":

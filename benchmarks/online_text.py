@@ -7,14 +7,19 @@ plain arms (Bryant & Sudderth 2012, figure 2).
 
 text: 200 documents of each of five splits are kept for scoring, by completion (four fifths of their
 words are seen) with the E-step's weights for all models. Online inference in minibatches of 500,
-kappa 0.6, with moves from 10 and from 100 topics and without moves from 50, 100 and 200; in the
-last quarter nothing new is tried. The direct sampler, 240 sweeps, its last sample.
+kappa 0.6, with moves from 10 and from 100 topics and without moves from 20 to 1,000; in the last
+quarter nothing new is tried. The direct sampler, 240 sweeps, its last sample. In the
+same minibatches scikit-learn's LDA with 100 topics, and gensim's HDP with its truncation at 150: a
+quarter of the passes, for they take longer over each; both are left out where eta is learned, for
+they cannot.
 
 stream: documents of 50 words over twenty bars, five of which occur in the first quarter, five more
 after each, 250,000 in 1,000 minibatches, never seen again; with moves from two topics, and
 without moves with 20, 50 and 100. The score is of documents that mix all bars.
 
 Runs that are in results/online_CORPUS.json already are not made again.
+online_kjv.json has moves from 10 topics, 20, 200 and 1,000 without (1,000 not at eta 0.1), the
+sampler, LDA and gensim.
 """
 
 import argparse
@@ -26,10 +31,14 @@ from common import load, machine, save, saved, short, table
 ARMS = {
     "moves, from 10": (10, True),
     "moves, from 100": (100, True),
+    "plain, 20": (20, False),
     "plain, 50": (50, False),
     "plain, 100": (100, False),
     "plain, 200": (200, False),
+    "plain, 1000": (1000, False),
     "sampler": None,
+    "LDA, 100": ("ScikitLearn", 100),
+    "gensim": ("Gensim", 150),
 }
 STREAM = {"moves, from 2": (2, True)} | {f"plain, {K}": (K, False) for K in (20, 50, 100)}
 
@@ -95,6 +104,18 @@ def sampled(train, eta, learn, seed, n_iter=240):
     return state.n_vk[:, :K] + state.eta, beta, state.alpha, state.gamma, state.eta
 
 
+def peer(train, kind, K, eta, seed, n_passes, batch=500):
+    "The state of another package's model after a quarter of so many passes."
+    import numpy as np
+    import online_peers
+
+    model, rng = getattr(online_peers, kind)(train, K, eta, seed), np.random.default_rng(seed)
+    for _ in range(n_passes // 4):
+        for rows in np.array_split(rng.permutation(train.n_docs), -(-train.n_docs // batch)):
+            model.step(np.sort(rows))
+    return model.state()
+
+
 def run(corpus, arm, eta, split, n_passes):
     "One fit and its score."
     import numpy as np
@@ -106,6 +127,8 @@ def run(corpus, arm, eta, split, n_passes):
     began = time.process_time()
     if ARMS[arm] is None:
         state = sampled(train, value, learn, split)
+    elif isinstance(ARMS[arm][0], str):
+        state = peer(train, *ARMS[arm], value, split, n_passes)
     else:
         state = online(train, *ARMS[arm], value, learn, split, n_passes)
     seconds = time.process_time() - began
@@ -174,6 +197,8 @@ def main():
         note("stream", f"{arm}, seed {seed}", stream, *STREAM[arm], seed)
     rows = []
     for eta, arm in itertools.product(options.eta, options.models):
+        if eta == "learned" and ARMS[arm] and isinstance(ARMS[arm][0], str):
+            continue
         runs = [
             note("runs", f"{arm}, eta {eta}, split {i}", run, corpus, arm, eta, i, options.passes)
             for i in range(options.splits)

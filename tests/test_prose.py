@@ -1,9 +1,9 @@
 """Numbers in the prose of the experiments' notebooks are held by asserts."""
 
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebooks import notebooks, read
-from prose_numbers import numbers
+from prose_numbers import numbers, unheld
 
 FINISHED = ["90", "91", "92", "93", "94", "95", "96", "97"]
 
@@ -45,3 +45,24 @@ def test_no_number_is_bare(name):
     (path,) = notebooks([name])
     found = list(numbers(read(path)))
     assert found and not [(cell, number) for cell, number, by in found if by == "bare"]
+
+
+def test_slow_cells_that_nothing_asserts_on_are_found():
+    printed = [new_output("stream", text="7\n")]
+    cells = [
+        new_code_cell("#| slow\na = 3 + 4\nprint(a)", outputs=printed),
+        new_code_cell("#| slow\nb = 3 + 4\nprint(b)\nassert b == 7", outputs=printed),
+        new_code_cell("#| slow\nc = 3 + 4\nprint(c)", outputs=printed),
+        new_code_cell("#| slow\nassert c == 7"),
+        new_code_cell("#| slow\nd = 3 + 4\nprint(d)", outputs=printed),
+        new_code_cell("d = 8\nassert d == 8"),  # another d
+        new_code_cell("#| slow\ndraw(b)"),
+        new_code_cell("e = 3 + 4\nprint(e)", outputs=printed),
+    ]
+    assert unheld(new_notebook(cells=cells)) == [0, 4]
+
+
+@pytest.mark.parametrize("name", FINISHED)
+def test_what_slow_cells_print_is_asserted(name):
+    (path,) = notebooks([name])
+    assert unheld(read(path)) == []

@@ -11,6 +11,7 @@ One line for each number in digits in a markdown cell: the cell, the number, and
 
 Not counted are names of things: headings, code, targets of links, display formulas, indices and
 exponents, ``figure 6``, ``sections 4 and 5``, ``(54)``, years, words with digits.
+Slow cells that print what nothing asserts are named, too.
 That an assert mentions a number does not prove that it is about the same thing: the list says where
 to look.  Numbers in words are not looked for.
 """
@@ -102,6 +103,38 @@ def numbers(nb):
             yield (i, number, f"asserted by [{nearest}]" if where else "cited" if cited else "bare")
 
 
+def unheld(nb):
+    """Slow cells that print something and neither hold an assert nor make, under a name of their
+    own, what a cell with an assert takes up before that name is given to something else.
+    """
+    code, found = [(i, c) for i, c in enumerate(nb.cells) if c.cell_type == "code"], []
+    names = {i: _names(cell.source) for i, cell in code}
+    for i, cell in code:
+        made, _, asserts = names[i]
+        prints = any(out.output_type == "stream" for out in cell.outputs)
+        if is_run(cell) or not is_run(cell, slow=True) or asserts or not prints:
+            continue
+        for j in (j for j in names if j > i):
+            stored, taken, asserts = names[j]
+            if asserts and made & taken:
+                break
+            made = made - stored
+        else:
+            found.append(i)
+    return found
+
+
+def _names(source):
+    "What a cell gives names to, which names it takes up before that, whether it has an assert."
+    stored, taken, tree = set(), set(), ast.parse(source)
+    for statement in tree.body:
+        own = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        taken |= {node.id for node in own if isinstance(node.ctx, ast.Load)} - stored
+        stored |= {node.id for node in own if isinstance(node.ctx, ast.Store)}
+        stored |= {getattr(statement, "name", None)} - {None}
+    return stored, taken, any(isinstance(node, ast.Assert) for node in ast.walk(tree))
+
+
 def main():
     names = [name for name in sys.argv[1:] if name != "--bare"]
     for path in notebooks(names) if names else notebooks():
@@ -111,6 +144,8 @@ def main():
         for i, number, by in rows:
             if by == "bare" or "--bare" not in sys.argv:
                 print(f"{path.stem} [{i}] {number}: {by}")
+        for i in unheld(read(path)):
+            print(f"{path.stem} [{i}]: a slow cell prints what nothing asserts")
         print(
             f"{Path(path).stem}: {len(rows)} numbers,"
             f" {sum(by.startswith('asserted') for *_, by in rows)} asserted,"
