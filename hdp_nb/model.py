@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Callback', 'PathLike', 'PriorLike', 'Seed', 'SampledModel', 'with_moves', 'TopicModel',
-           'with_groups', 'BaseTopicModel']
+           'count_for', 'with_groups', 'BaseTopicModel']
 
 # %% ../nbs/62_model.ipynb #5890ed8e
 import copy
@@ -406,6 +406,37 @@ class TopicModel(Protocol):
         "Return a table of the topics that exist: a data frame, or columns."
 
 # %% ../nbs/62_model.ipynb #38d620a2
+def count_for(model: Any, X: Any) -> Any:
+    """Count the words of raw texts as a model does that was fitted to texts.
+
+    Parameters
+    ----------
+    model : fitted topic model
+    X : list of str, or anything else
+        Documents.
+
+    Returns
+    -------
+    Corpus
+        Over the words of the model. What is no list of texts is returned as it is.
+
+    Raises
+    ------
+    ValueError
+        The model was not fitted to texts, or X holds other things, too.
+    """
+    if not is_texts(X):
+        return X
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
+    if not hasattr(model, "vectorizer_"):
+        raise ValueError(
+            "X must be counts of shape (n_docs, n_words) or a Corpus, as it was for fit; got"
+            " text, and only a model that was fitted to texts knows how to count their words"
+        )
+    return recount_texts(X, model.vectorizer_)
+
+
 def with_groups(corpus: Corpus, groups: Any) -> Corpus:
     """Add labels of documents that `fit` was given to those that its corpus has.
 
@@ -472,8 +503,7 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
 
     def _corpus(self, X: Any, reset: bool = False) -> Corpus:
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
-        if is_texts(X):
-            X = count_texts(X) if reset else self._recounted(X)
+        X = count_texts(X) if reset and is_texts(X) else count_for(self, X)
         if reset:  # nothing may stay of an earlier fit to texts or to a data frame
             self.__dict__.pop("vectorizer_", None)
         if not isinstance(X, Corpus):
@@ -493,16 +523,6 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             return corpus
         check_is_fitted(self)
         return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)
-
-    def _recounted(self, texts: Any) -> Corpus:
-        "Raw texts as counts of the words that the model knows."
-        check_is_fitted(self)
-        if not hasattr(self, "vectorizer_"):
-            raise ValueError(
-                "X must be counts of shape (n_docs, n_words) or a Corpus, as it was for fit; got"
-                " text, and only a model that was fitted to texts knows how to count their words"
-            )
-        return recount_texts(texts, self.vectorizer_)
 
     def _results(self) -> dict[str, Any]:
         results = super()._results()
