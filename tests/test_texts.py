@@ -27,7 +27,9 @@ from hdp_nb.documents import Texts, guess_text_format
 from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
 from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_to_right
 from hdp_nb.exchange import to_pyldavis
+from hdp_nb.model import has_short_documents
 from hdp_nb.predictive import check_words
+from hdp_nb.topic_moves import TopicMoves
 
 ABOUT = [
     "The captain's ship sailed the sea; its sails weren't torn, they're new, and a storm came.",
@@ -457,3 +459,20 @@ def test_groups_are_given_to_fit():
             clone(model).fit(texts, groups=["a", "b"])
     with pytest.raises(ValueError, match=r"as tuples, got .*fit\(X, groups=...\)"):
         clone(tree).set_params(groups=np.array(kinds)).fit(texts, groups=both)
+
+
+@pytest.mark.parametrize(
+    "n_docs, length, moves, spared",
+    [
+        (1000, 9, "auto", True),
+        (1000, 9, 2, False),
+        (1000, 10, "auto", False),
+        (999, 9, "auto", False),
+    ],
+)
+def test_moves_are_spared_in_many_short_documents(n_docs, length, moves, spared):
+    empty = [[]] * 200  # say nothing
+    corpus = Corpus.from_docs([[0, 1, 2] * 3 + [0] * (length - 9)] * n_docs + empty, n_words=3)
+    sampler = HDP(moves=moves)._sampler(corpus)
+    assert has_short_documents(corpus) == (n_docs == 1000 and length == 9)
+    assert isinstance(sampler, TopicMoves) != spared
