@@ -79,8 +79,7 @@ for k in range(model.k):
 LESS = {
     "default": "",
     "one chain": "n_chains=1",
-    "one chain, no moves": "n_chains=1, moves=0",
-    "direct, one chain, no moves": "sampler='direct', n_chains=1, moves=0",
+    "direct, one chain": "sampler='direct', n_chains=1, moves=0",
     "the same, 60 sweeps": "sampler='direct', n_chains=1, moves=0, n_iter=60",
 }
 LESS_SCRIPT = """

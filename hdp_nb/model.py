@@ -452,7 +452,7 @@ def has_short_documents(corpus: Corpus) -> bool:
     -------
     bool
         Whether 1,000 documents or more have tokens, and fewer than ten of them on average. There
-        moves take most of the time, and sweeps alone find as much (notebook 63_topic_models).
+        moves take most of the time, and sweeps alone find as much (notebook 96_benchmarks).
     """
     n = np.count_nonzero(corpus.doc_lengths)
     return bool(n >= MANY_DOCUMENTS and corpus.n_tokens < SHORT * n)
