@@ -438,7 +438,7 @@ def count_for(model: Any, X: Any) -> Any:
     return recount_texts(X, model.vectorizer_)
 
 
-MANY_DOCUMENTS, SHORT = 1000, 10
+MANY_DOCUMENTS, SHORT = 1000, 10  # documents, and tokens of one: see `has_short_documents`
 
 
 def has_short_documents(corpus: Corpus) -> bool:
