@@ -1,8 +1,9 @@
 """From `pip install` in a clean environment to topics of 1,500 short texts, in CPU seconds.
 
-    python benchmarks/first_topics.py            all four, and less, a few minutes
+    python benchmarks/first_topics.py            all of these, some minutes
     python benchmarks/first_topics.py hdp_nb     one of them again; the rest of the file stays
     python benchmarks/first_topics.py less       what hdp_nb takes that is asked for less, and gives
+    python benchmarks/first_topics.py moves      what moves of topics are worth in short documents
 
 hdp_nb, scikit-learn, gensim and tomotopy each get an environment of their own, with nothing in it
 but what pip installs, and an empty home, so that no cache is warm. Measured are the installation,
@@ -14,6 +15,10 @@ docstrings (see raw_texts.py).
 Asked for less, hdp_nb runs in this environment, with kernels that are there. It is given four
 fifths of the texts; the score is that of the others, the mean of ten splits of their words, and not
 in the seconds.
+
+Moves of topics are judged on 1,500 documents drawn from bars, eight words each, on 1,500 drawn from
+an HDP, six words each, and on these texts, with two seeds: seconds of the fit, topics with 1% of
+the tokens in each chain, score of others by document completion, the mean of five splits.
 """
 
 import argparse
@@ -74,8 +79,7 @@ for k in range(model.k):
 LESS = {
     "default": "",
     "one chain": "n_chains=1",
-    "one chain, no moves": "n_chains=1, moves=0",
-    "direct, one chain, no moves": "sampler='direct', n_chains=1, moves=0",
+    "direct, one chain": "sampler='direct', n_chains=1, moves=0",
     "the same, 60 sweeps": "sampler='direct', n_chains=1, moves=0, n_iter=60",
 }
 LESS_SCRIPT = """
@@ -140,15 +144,62 @@ def measure_less(texts):
         return found
 
 
+def short_documents(texts):
+    "Name, documents to learn from, and others, of three sets whose documents are short."
+    from hdp_nb import count_texts, make_bars, make_hdp
+    from hdp_nb.counting import recount_texts
+
+    bars = make_bars(n_docs=1700, doc_len=8, grid=5, concentration=1.0, random_state=0)[0]
+    yield "bars", bars[:1500], bars[1500:]
+    drawn = make_hdp(1700, 6, random_state=1)[0]
+    yield "drawn", drawn[:1500], drawn[1500:]
+    train = count_texts([text for i, text in enumerate(texts) if i % 5])
+    yield "sentences", train, recount_texts(texts[::5], train.vectorizer)
+
+
+def measure_moves(texts):
+    "With moves and without, by set and seed: seconds, large topics, and held-out score."
+    import logging
+    import time
+    import warnings
+
+    import numpy as np
+
+    from hdp_nb import HDP, document_completion, model
+
+    logging.disable()
+    warnings.simplefilter("ignore")
+    model.MANY_DOCUMENTS = np.inf  # moves are not spared
+    found = {}
+    for name, train, test in short_documents(texts):
+        rows = {"documents": train.n_docs, "tokens": train.n_tokens, "words": train.n_words}
+        for way, options in (("with", {}), ("without", {"moves": 0})):
+            rows[way] = []
+            for seed in range(2):
+                begin = time.process_time()
+                fit = HDP(random_state=seed, n_jobs=1, **options).fit(train)
+                row = {"seconds": time.process_time() - begin, "agree": fit.converged_}
+                large = fit.traces_["topics_above_1%"][:, fit.burn_in_ :]
+                row["large"] = large.mean(axis=1).tolist()
+                scores = [document_completion(fit, test, random_state=s) for s in range(5)]
+                row["held out"] = float(np.mean(scores))
+                rows[way].append(row)
+                print(name, way, row, flush=True)
+        found[name] = rows
+    return found
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("only", nargs="*", choices=[[], *SCRIPTS, "less"])
+    parser.add_argument("only", nargs="*", choices=[[], *SCRIPTS, "less", "moves"])
     texts = some(sentences(), 1500)
     found = {"machine": machine(), "seconds": {}} | saved("first_topics")
     found |= {"texts": len(texts), "words": sum(len(text.split()) for text in texts)}
-    for name in parser.parse_args().only or [*SCRIPTS, "less"]:
+    for name in parser.parse_args().only or [*SCRIPTS, "less", "moves"]:
         if name == "less":
             found["less"] = {"machine": machine(), "ways": measure_less(texts)}
+        elif name == "moves":
+            found["moves"] = {"machine": machine(), "sets": measure_moves(texts)}
         else:
             found["machine"] = machine()
             found["seconds"][name] = measure(name, texts)

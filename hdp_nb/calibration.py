@@ -19,7 +19,7 @@ from .checks import as_rng, check_int
 from .consensus import Components, central_interval, check_fraction, document_nodes
 from .corpus import Corpus, as_corpus
 from .effects import effects
-from .model import SampledModel
+from .model import SampledModel, count_for
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
 from .topic_view import as_table
 
@@ -300,7 +300,7 @@ def calibrate(
     ----------
     model : fitted HDP, LDA or TreeHDP
         Each fit is made with its parameters, so this takes n times as long as the fit did.
-    X : Corpus, or counts of shape (n_docs, n_words)
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
         The documents of the fit: only their lengths and groups are used.
     n : int
         Number of corpora.
@@ -342,6 +342,7 @@ def calibrate(
             "model must have Dirichlet proportions (HDP, LDA, TreeHDP) to be simulated from, got"
             f" {type(model).__name__}"
         )
+    X = count_for(model, X)
     corpus = as_corpus(X, model.vocabulary_, model.n_features_in_, min_tokens=0)
     node = document_nodes(others.get("node"), corpus.n_docs)
     if len(node) != corpus.n_docs:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int, check_positive
 from .corpus import Corpus, as_corpus
-from .model import Seed
+from .model import Seed, count_for
 from .topics import draw_weighted, pad_capacity
 
 # %% ../nbs/70_evaluate.ipynb #1d72dd52
@@ -36,8 +36,8 @@ def document_completion(
     ----------
     model : fitted estimator with `log_predictive(observed, heldout, random_state)`
         Every topic model of the package has it.
-    X : Corpus, or counts of shape (n_docs, n_words)
-        Documents that the model was not fitted to.
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        Documents that the model was not fitted to; texts, if it was fitted to texts.
     test_size : float
         Share of every document's tokens to hold out, between 0 and 1.
     random_state : None, int or numpy.random.Generator
@@ -51,12 +51,13 @@ def document_completion(
     Raises
     ------
     ValueError
-        The model has no `log_predictive`, or no document is long enough to hold out a token.
+        The model has no `log_predictive`, no document is long enough to hold out a token, or X is
+        texts and the model does not know how to count them.
     """
     if not hasattr(model, "log_predictive"):
         raise ValueError(f"model must be a fitted topic model, with log_predictive, got {model!r}")
     rng = as_rng(random_state)
-    observed, heldout = as_corpus(X).split_tokens(test_size, rng)
+    observed, heldout = as_corpus(count_for(model, X)).split_tokens(test_size, rng)
     if heldout.n_tokens == 0:
         raise ValueError(
             f"X must have documents long enough to hold a share of {test_size} out, got"
@@ -257,8 +258,8 @@ def left_to_right(
         It yields topics and their weights, for every document or for all; or an estimator with
         `score_samples(X)`, which has the exact log probability of documents. Every topic model of
         the package has one or the other.
-    X : Corpus, or counts of shape (n_docs, n_words)
-        Documents that the model was not fitted to.
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        Documents that the model was not fitted to; texts, if it was fitted to texts.
     n_particles : int
         Number of particles. With more the estimate is less noisy; with fewer, every model looks
         worse.
@@ -288,7 +289,8 @@ def left_to_right(
             f" {model!r}"
         )
     n_particles = check_int("n_particles", n_particles, 1)
-    rng, corpus = as_rng(random_state), as_corpus(X, getattr(model, "vocabulary_", None))
+    rng = as_rng(random_state)
+    corpus = as_corpus(count_for(model, X), getattr(model, "vocabulary_", None))
     n_moves = corpus.n_tokens if n_moves is None else check_int("n_moves", n_moves, 0)
     if hasattr(model, "score_samples"):
         log_p = model.score_samples(corpus)
@@ -370,9 +372,9 @@ def coherence_npmi(topics: Any, X: "Corpus | ArrayLike", n_words: int = 10) -> C
     topics : fitted topic model, or a list of lists of words
         A model with `components_`; or the top words of every topic, as strings of X's vocabulary or
         as word ids.
-    X : Corpus, or counts of shape (n_docs, n_words)
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
         Documents to count in: those of the fit or, better, others. Words are matched by name where
-        both sides have names.
+        both sides have names. Texts, if `topics` is a model that was fitted to texts.
     n_words : int
         Top words of each topic to look at; all pairs of them are averaged.
 
@@ -387,7 +389,7 @@ def coherence_npmi(topics: Any, X: "Corpus | ArrayLike", n_words: int = 10) -> C
     ValueError
         A topic has fewer than two words, or a word is not in X's vocabulary.
     """
-    n_words, corpus = check_int("n_words", n_words, 2), as_corpus(X)
+    n_words, corpus = check_int("n_words", n_words, 2), as_corpus(count_for(topics, X))
     topics = _word_ids(topics, corpus, n_words)
     used = np.unique(np.concatenate(topics))
     used = used[used >= 0]

@@ -19,6 +19,7 @@ from .checks import check_int, check_vocab, plural
 from .consensus import Consensus
 from .corpus import as_corpus
 from .files import atomic_write, open_lines, quote_cell, reading, unquote_cell
+from .model import count_for
 
 # %% ../nbs/78_exchange.ipynb #6294d25e
 class Topics:
@@ -243,8 +244,9 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
     Parameters
     ----------
     model : fitted topic model, or Topics
-    X : Corpus, or counts of shape (n_docs, n_words)
-        Documents. Empty ones are left out, and so are words that do not occur in them.
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        Documents. Empty ones are left out, and so are words that do not occur in them. Texts, if
+        the model was fitted to texts.
     doc_topic : float array, shape (n_docs, n_topics_) or (n_docs, n_topics_ + 1), optional
         Their topic proportions; by default `model.transform(X)`, which Topics do not have. For the
         documents of the fit, `model.doc_topic_` is better, and there already.
@@ -273,7 +275,7 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
         raise ValueError(
             "doc_topic must be given where model is Topics, which know of no documents; got None"
         )
-    corpus = as_corpus(X, model.vocabulary_, model.components_.shape[1])
+    corpus = as_corpus(count_for(model, X), model.vocabulary_, model.components_.shape[1])
     words = next(
         (list(names) for names in (vocab, model.vocabulary_, corpus.vocab) if names is not None),
         [str(v) for v in range(corpus.n_words)],

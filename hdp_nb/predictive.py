@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import as_rng, check_int
 from .consensus import Components, Consensus, document_nodes
 from .corpus import Corpus, as_corpus
-from .model import SampledModel
+from .model import SampledModel, count_for
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
 from .topic_view import as_table
 
@@ -432,8 +432,7 @@ def check_words(
 
 def _corpus_of(model: Any, X: Any, samples: list[Components]) -> Corpus:
     "X as a corpus over the words of the fit, if it can be that of the fit."
-    if hasattr(model, "vectorizer_") and not isinstance(X, Corpus):
-        raise ValueError("X must be the Corpus of the fit (count_texts) of a model of raw texts")
+    X = count_for(model, X)
     corpus = as_corpus(X, model.vocabulary_, model.n_features_in_, min_tokens=0)
     lengths = np.asarray(samples[0].documents.sum(axis=1)).ravel()
     if not np.array_equal(corpus.doc_lengths, lengths):

@@ -27,7 +27,7 @@ from .franchise import FranchiseSampler
 from .hdp_split_merge import HDPSplitMerge
 from .large_counts import fold_in_cells
 from .lda import LDASampler
-from .model import Callback, PathLike, PriorLike, Seed, with_moves
+from .model import Callback, PathLike, PriorLike, Seed, has_short_documents, with_moves
 from .parallel import ParallelSampler
 from .recounts import check_entries, check_kept_topics
 from .sampled_topics import SampledTopicModel
@@ -63,7 +63,6 @@ class GibbsTopicModel(SampledTopicModel):
     seed_names_: list[str]
     seeds_: np.ndarray
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
-    _pseudo_tokens: float = _PSEUDO_TOKENS
 
     def fit(
         self,
@@ -118,9 +117,11 @@ class GibbsTopicModel(SampledTopicModel):
         "Where eta begins, and its prior: None where it is held fixed."
         if self.eta is not None:
             return self.eta, self.eta_prior
-        few = n_words <= _FEW_WORDS
-        first = _FIRST_ETA if few else min(_FIRST_ETA, self._pseudo_tokens / n_words)
-        return first, _ETA_PRIOR if self.eta_prior is None else self.eta_prior
+        return self._first_eta(n_words), _ETA_PRIOR if self.eta_prior is None else self.eta_prior
+
+    def _first_eta(self, n_words: int) -> float:
+        "Where an eta that is learned begins."
+        return _FIRST_ETA if n_words <= _FEW_WORDS else min(_FIRST_ETA, _PSEUDO_TOKENS / n_words)
 
     def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
         "Pseudo-tokens of the seed words, if there are any; sets `seed_names_` and `seeds_`."
@@ -159,8 +160,7 @@ class GibbsTopicModel(SampledTopicModel):
         super()._show()
         for name in ("alpha", "gamma", "eta"):
             setattr(self, f"{name}_", float(np.mean([getattr(c, name) for c in self.samples_])))
-        if seeded := self.seeded_:
-            name_of = {k: name for name, k in seeded.items()}
+        if name_of := {k: name for name, k in self.seeded_.items()}:
             self.own_labels_ = [name_of.get(k, "") for k in range(self.n_topics_)]
 
     def _word_counts(self) -> np.ndarray:
@@ -341,7 +341,8 @@ class HDP(GibbsTopicModel):
     moves : "auto" or int
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 25_topic_moves):
-        "auto" for as many as a third of a sweep's time allows, a number for so many, 0 for none.
+        "auto" for as many as a third of a sweep's time allows, and none where 1,000 documents or
+        more have fewer than ten tokens on average; a number for so many, 0 for none.
     split_merge : "auto" or int
         Proposals to split or merge topics before every sweep (Wang & Blei 2012), for changes that
         moving one token at a time rarely makes. "auto": with `moves`, and a sampler whose sweeps
@@ -570,8 +571,9 @@ class HDP(GibbsTopicModel):
                 "split_merge must be 0 or 'auto' for sampler='blocked', which knows no single"
                 f" tokens, got {self.split_merge!r}"
             )
-        kind = partial(HDPSplitMerge, every=every)
-        return self._with_topic_moves(with_moves(self, sampler, kind, n))
+        sampler = with_moves(self, sampler, partial(HDPSplitMerge, every=every), n)
+        spared = self.moves == "auto" and has_short_documents(corpus)
+        return sampler if spared else self._with_topic_moves(sampler)
 
     def _seeded_sampler(self, corpus: Corpus, init: Any, seeds: np.ndarray) -> Sampler:
         "The sampler of seeded topics: that of a tree without levels."
@@ -674,7 +676,9 @@ class LDA(GibbsTopicModel):
         self.max_time = max_time
 
     _inits = ("opposite", None)
-    _pseudo_tokens = np.inf  # its topics are there from the beginning
+
+    def _first_eta(self, n_words: int) -> float:
+        return _FIRST_ETA  # for any number of words: its topics are there from the beginning
 
     def _sampler(self, corpus: Corpus) -> Sampler:
         "The sampler that the parameters ask for."

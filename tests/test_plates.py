@@ -86,18 +86,18 @@ def test_nodes_arrows_and_plates():
         "alpha",
         "eta",
     }
-    assert {name: centre(node) for name, node in nodes.items()} == pytest.approx(
-        {
-            "gamma": (0, 0),
-            "alpha": (1, 0),
-            "eta": (4, 0),
-            "beta": (0, -1),
-            "pi_j": (1, -1),
-            "z_ji": (2, -1),
-            "x_ji": (3, -1),
-            "phi_k": (4, -1),
-        }
-    )
+    places = {
+        "gamma": (0, 0),
+        "alpha": (1, 0),
+        "eta": (4, 0),
+        "beta": (0, -1),
+        "pi_j": (1, -1),
+        "z_ji": (2, -1),
+        "x_ji": (3, -1),
+        "phi_k": (4, -1),
+    }
+    found = {name: centre(node) for name, node in nodes.items()}
+    assert found == {name: pytest.approx(at) for name, at in places.items()}
     shaded = [
         patch
         for patch in ax.patches

@@ -8,12 +8,14 @@ import logging
 import pickle
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from notebooks import ROOT, read
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -23,6 +25,11 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.counting import LANGUAGES, TOKEN, find_languages, is_texts
 from hdp_nb.documents import Texts, guess_text_format
 from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
+from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_to_right
+from hdp_nb.exchange import to_pyldavis
+from hdp_nb.model import has_short_documents
+from hdp_nb.predictive import check_words
+from hdp_nb.topic_moves import TopicMoves
 
 ABOUT = [
     "The captain's ship sailed the sea; its sails weren't torn, they're new, and a storm came.",
@@ -73,8 +80,10 @@ def test_every_topic_model_takes_texts(model, tmp_path):
     new = ["A storm at sea, the ship isn't new.", "", "Unheard-of things!", "The judge's law"]
     cut = CountVectorizer(token_pattern=TOKEN).build_analyzer()
     known = Corpus.from_docs([[w for w in cut(t) if w in corpus.vocab] for t in new], corpus.vocab)
-    for take in (model.transform, model.score):
+    completed = partial(document_completion, model, random_state=0)
+    for take in (model.transform, model.score, completed):
         np.testing.assert_array_equal(take(new), take(known))
+    assert completed(new) == model.score(new)
     assert model.transform(corpus.vectorizer.transform(new)).shape == (4, model.n_topics_ + 1)
     model.save(tmp_path / "model.npz")
     for again in (load_model(tmp_path / "model.npz"), pickle.loads(pickle.dumps(model))):
@@ -86,8 +95,9 @@ def test_every_topic_model_takes_texts(model, tmp_path):
     counts = corpus.to_matrix()
     model.fit(counts)
     assert not hasattr(model, "vectorizer_") and model.vocabulary_ is None
-    with pytest.raises(ValueError, match="only a model that was fitted to texts"):
-        model.transform(new)
+    for take in (model.transform, completed):
+        with pytest.raises(ValueError, match="^X must .* only a model that was fitted to texts"):
+            take(new)
 
 
 @several
@@ -108,6 +118,34 @@ def test_every_topic_model_takes_texts(model, tmp_path):
 def test_what_is_no_list_of_texts_is_refused(model, X, says):
     with pytest.raises(ValueError, match=says):
         clone(model).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
+def test_whatever_judges_a_model_takes_texts():
+    texts = some_texts()
+    model = clone(MODELS[0]).fit(texts)
+    new = texts[:9] + ["A storm at sea, the ship isn't new."]
+    known = Corpus.from_matrix(model.vectorizer_.transform(new), model.vocabulary_)
+    for judge in (
+        partial(left_to_right, model, by_document=True, random_state=0),
+        lambda X: coherence_npmi(model, X).topics,
+        lambda X: to_pyldavis(model, X)["doc_topic_dists"],
+    ):
+        np.testing.assert_array_equal(judge(new), judge(known))
+    checked = [check_words(model, X, random_state=0) for X in (texts, count_texts(texts))]
+    np.testing.assert_array_equal(*(found.replicated for found in checked))
+    words = model.top_words(5)
+    for refused in (
+        partial(document_completion, Unigram().fit(known)),
+        partial(left_to_right, clone(model).fit(known)),
+        partial(coherence_npmi, words),
+    ):
+        with pytest.raises(ValueError, match="^X must be counts .* fitted to texts"):
+            refused(new)
+    with pytest.raises(NotFittedError):
+        document_completion(clone(model), new)
+    with pytest.raises(ValueError, match="got None at 1"):
+        left_to_right(model, ["sea", None])
 
 
 def test_texts_in_the_containers_that_there_are():
@@ -421,3 +459,20 @@ def test_groups_are_given_to_fit():
             clone(model).fit(texts, groups=["a", "b"])
     with pytest.raises(ValueError, match=r"as tuples, got .*fit\(X, groups=...\)"):
         clone(tree).set_params(groups=np.array(kinds)).fit(texts, groups=both)
+
+
+@pytest.mark.parametrize(
+    "n_docs, length, moves, spared",
+    [
+        (1000, 9, "auto", True),
+        (1000, 9, 2, False),
+        (1000, 10, "auto", False),
+        (999, 9, "auto", False),
+    ],
+)
+def test_moves_are_spared_in_many_short_documents(n_docs, length, moves, spared):
+    empty = [[]] * 200  # say nothing
+    corpus = Corpus.from_docs([[0, 1, 2] * 3 + [0] * (length - 9)] * n_docs + empty, n_words=3)
+    sampler = HDP(moves=moves)._sampler(corpus)
+    assert has_short_documents(corpus) == (n_docs == 1000 and length == 9)
+    assert isinstance(sampler, TopicMoves) != spared
