@@ -1,0 +1,317 @@
+"""Held out: `HDP` with all its defaults against an LDA whose number of topics an oracle gave.
+
+    python benchmarks/oracle.py [--corpus NAME ...] [--seeds 3] [--only oracle hdp]
+
+Corpora: sotu, kjv, bars, and, where HDP_NB_DATA names a folder that has them, cgc and nips (the
+papers with their sections as one corpus). Nine tenths of the documents are learned from, words
+that are not in these are left out, half of the words of the others is shown and the other half
+predicted: the same halves for all, by the same code (Gibbs with topics held fixed).
+
+The LDA is tomotopy's, on one worker, with its defaults: it learns alpha, a number for each topic,
+every ten sweeps, and holds eta. The oracle tries numbers of topics, and with the best of them other
+values of eta, for 20 CPU seconds each, and gives it those with the best score on the held-out
+documents themselves; its tries cost nothing. It is scored by its topics after 10, 20 and 60 CPU
+seconds, with the concentrations that it has learned ("own"), and with the best of these and of sums
+of 1 and 5 ("helped").
+
+`HDP` has two chains, from one topic and from a hundred, each of which has half of the seconds, as on
+two cores with `max_time` at half of them. "average": what it predicts, the mean over the samples
+that it would keep by then, of both chains. "one": the last state of the chain that it would show.
+"alone": the last state of one chain, `n_chains=1`, that has all of the time; "alone, average": the
+mean over what it would keep. The chains are run once, and looked at when their time is up: what a
+chain does before does not depend on when it ends.
+
+Seconds are those of the processor for learning: neither compiling, nor reading, nor scoring counts.
+Runs are saved as they end, and not made again.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+from common import load, machine, nips_sections, save, saved, table, tomotopy_step
+
+BUDGETS = [10, 20, 60]
+TRIED = 20  # CPU seconds of a try of the oracle
+NUMBERS = {"bars": [15, 20, 30]}  # of topics that it tries; of texts:
+NUMBERS_OF_TEXTS = [50, 100, 200]
+ETAS = [0.1, 0.01, 0.5]  # the first with all numbers of topics, then the others
+CONCENTRATIONS = [1.0, 5.0]  # sums of the parameters of a new document, tried beside its own
+CORPORA = ["sotu", "cgc", "kjv", "bars", "nips"]
+AT_ONCE = 5  # sweeps in one call of tomotopy, each of which costs something
+THIN, MOST = 10, 10_000
+
+
+def parts(name):
+    "Documents to learn from, and others, over the words that are in the first."
+    import numpy as np
+
+    if name == "nips":
+        corpus = nips_sections()
+    else:
+        path = Path(os.environ.get("HDP_NB_DATA", "")) / name / f"{name}.npz"
+        corpus = load(path if name == "cgc" else name)[0]
+    learned, others = (part.to_matrix() for part in corpus.split_docs(0.1, 0))
+    seen = np.asarray(learned.sum(axis=0)).ravel() > 0
+    kind = type(corpus)
+    return [kind.from_matrix(X[:, seen]) for X in (learned, others)]
+
+
+class Scorer:
+    "Mean log probability of the hidden halves of documents."
+
+    def __init__(self, documents):
+        import numpy as np
+
+        self.shown, self.hidden = documents.split_tokens(0.5, np.random.default_rng(0))
+
+    def add(self, p, phi, weight, n_sweeps, burn_in, seed):
+        "Add the probabilities of the hidden tokens by these topics to p."
+        import numpy as np
+
+        from hdp_nb.topics import fold_in, token_probabilities
+
+        room = -len(weight) % 4
+        phi, weight = np.pad(phi, ((0, 0), (0, room))), np.pad(weight, (0, room))
+        pi, rng = np.empty((self.shown.n_docs, len(weight))), np.random.default_rng(seed)
+        fold_in(rng, self.shown.x, self.shown.offsets, phi, weight, n_sweeps, burn_in, pi)
+        token_probabilities(self.hidden.x, self.hidden.offsets, phi, pi, p)
+
+    def one(self, phi, weight):
+        "By the topics of one sample."
+        import numpy as np
+
+        p = np.zeros(self.hidden.n_tokens)
+        self.add(p, phi, weight, 60, 20, 0)
+        return round(float(np.log(p).mean()), 4)
+
+    def average(self, samples):
+        "By the mean over samples, as `HDP` predicts."
+        import numpy as np
+
+        from hdp_nb.topics import predictive_topics
+
+        p = np.zeros(self.hidden.n_tokens)
+        for i, sample in enumerate(samples):
+            self.add(p, *predictive_topics(sample), 25, 5, i)
+        return round(float(np.log(p / len(samples)).mean()), 4)
+
+
+def run_lda(documents, scorer, n_topics, eta, seed, budgets):
+    "tomotopy's LDA, looked at after so many CPU seconds."
+    import numpy as np
+    import tomotopy
+
+    model = tomotopy.LDAModel(k=n_topics, eta=eta, seed=seed + 1)
+    step, clock, n, marks = tomotopy_step(model, documents, AT_ONCE), 0.0, 0, []
+    for budget in budgets:
+        while clock < budget:
+            began = time.process_time()
+            step()
+            clock, n = clock + time.process_time() - began, n + AT_ONCE
+        phi = np.zeros((documents.n_words, n_topics))
+        phi[[int(word) for word in model.used_vocabs]] = np.transpose(
+            [model.get_topic_word_dist(k) for k in range(n_topics)]
+        )
+        own = np.array(model.alpha, float)
+        found = [
+            scorer.one(phi, own / own.sum() * total) for total in [own.sum(), *CONCENTRATIONS]
+        ]
+        marks.append(
+            {
+                "seconds": round(clock, 2),
+                "sweeps": n,
+                "own": found[0],
+                "helped": max(found),
+                "alpha": round(float(own.sum()), 3),
+            }
+        )
+    return marks
+
+
+class Run:
+    "A chain of `HDP`, as its parameters ask for it, with what it keeps, and when."
+
+    def __init__(self, sampler, rng):
+        self.sampler, self.rng, self.clock, self.kept = sampler, rng, 0.0, {}
+        self.log_mixture, self.eta = [], []
+        began = time.process_time()
+        self.state = sampler.init(rng)
+        self.clock += time.process_time() - began
+
+    def until(self, seconds):
+        "Sweep until the clock says so."
+        while self.clock < seconds:
+            began, n = time.process_time(), len(self.log_mixture)
+            self.state, info = self.sampler.sweep(self.rng, self.state)
+            if n % THIN == 0:
+                self.kept[n] = self.sampler.snapshot(self.state)
+            self.clock += time.process_time() - began
+            self.log_mixture.append(float(info["log_mixture"]))
+        return self.told()
+
+    def told(self):
+        "What `HDP` would keep if it ended now, its last state, and how good the fit is."
+        from hdp_nb.convergence import plan_rounds
+
+        n = len(self.log_mixture)
+        first = next(end for end in plan_rounds(MOST, THIN, 5) if end >= n) // 2
+        samples = [sample for i, sample in self.kept.items() if i >= first]
+        last = self.sampler.snapshot(self.state)
+        half = self.log_mixture[-(n // 2) :]
+        return {
+            "samples": samples + [last] * (n - 1 not in self.kept),
+            "last": last,
+            "fit": sum(half) / len(half),
+            "sweeps": n,
+        }
+
+
+def run_hdp(documents, scorer, seed, budgets):
+    "`HDP` with its defaults: both chains, and one alone."
+    import numpy as np
+
+    from hdp_nb.convergence import begin_apart
+    from hdp_nb.topic_models import HDP
+    from hdp_nb.topics import predictive_topics
+
+    model = HDP()
+    sampler = model._sampler(documents)
+    children = np.random.default_rng(seed).spawn(model.n_chains)
+    chains = [Run(*both) for both in zip(begin_apart(sampler, model.n_chains), children)]
+    halves = [[chain.until(budget / 2) for budget in budgets] for chain in chains]
+    # The second chain begins where one that is alone does, so it stands for that, too, in what is
+    # left of the time.
+    alone = {budget / 2: told for budget, told in zip(budgets, halves[1])}
+    for budget in budgets:
+        if budget not in alone:
+            alone[budget] = chains[1].until(budget)
+    marks = []
+    for i, budget in enumerate(budgets):
+        both, single = [half[i] for half in halves], alone[budget]
+        best = max(both, key=lambda told: told["fit"])
+        marks.append(
+            {
+                "sweeps": [told["sweeps"] for told in both],
+                "samples": [len(told["samples"]) for told in both],
+                "topics": [int(told["last"].n_vk.shape[1]) for told in both],
+                "eta": round(float(best["last"].eta), 4),
+                "average": scorer.average([s for told in both for s in told["samples"]]),
+                "one": scorer.one(*predictive_topics(best["last"])),
+                "alone": scorer.one(*predictive_topics(single["last"])),
+                "alone, average": scorer.average(single["samples"]),
+                "alone, sweeps": single["sweeps"],
+            }
+        )
+    return marks
+
+
+def note(corpus, part, key, found):
+    "Save one run beside what is there; other processes may have saved meanwhile."
+    now = {"corpora": {}} | saved("oracle")
+    now["machine"] = machine()
+    now["corpora"].setdefault(corpus, {}).setdefault(part, {})[key] = found
+    save("oracle", now)
+
+
+def had(corpus, part):
+    "What is saved of a part."
+    return saved("oracle").get("corpora", {}).get(corpus, {}).get(part, {})
+
+
+def best_try(corpus):
+    "Number of topics and eta of the best try of the oracle."
+    tries = had(corpus, "tries")
+    return max(tries, key=lambda key: tries[key]["helped"])
+
+
+def consult(name, documents, scorer):
+    "The tries of the oracle: numbers of topics with the first eta, then other etas."
+    tries = lambda: had(name, "tries")
+    first = [(n, ETAS[0]) for n in NUMBERS.get(name, NUMBERS_OF_TEXTS)]
+    for n, eta in first:
+        if f"{n}, {eta:g}" not in tries():
+            note(
+                name,
+                "tries",
+                f"{n}, {eta:g}",
+                run_lda(documents, scorer, n, eta, 100, [TRIED])[0],
+            )
+    n = max(first, key=lambda both: tries()[f"{both[0]}, {both[1]:g}"]["helped"])[0]
+    for eta in ETAS[1:]:
+        if f"{n}, {eta:g}" not in tries():
+            note(
+                name,
+                "tries",
+                f"{n}, {eta:g}",
+                run_lda(documents, scorer, n, eta, 100, [TRIED])[0],
+            )
+
+
+def run(name, only, n_seeds):
+    "All that is asked of one corpus."
+    documents, others = parts(name)
+    scorer = Scorer(others)
+    about = {
+        "documents": documents.n_docs,
+        "tokens": documents.n_tokens,
+        "words": documents.n_words,
+        "hidden": scorer.hidden.n_tokens,
+    }
+    for key, value in about.items():
+        note(name, "about", key, value)
+    if "oracle" in only:
+        consult(name, documents, scorer)
+        n, eta = best_try(name).split(", ")
+        for seed in range(n_seeds):
+            if str(seed) not in had(name, "oracle"):
+                found = run_lda(documents, scorer, int(n), float(eta), seed, BUDGETS)
+                note(name, "oracle", str(seed), found)
+                print(name, "oracle", n, eta, seed, [mark["own"] for mark in found], flush=True)
+    if "hdp" in only:
+        warm = documents[:60]
+        run_hdp(warm, Scorer(others[:5]), 0, [4, 8])  # compiles, and passes the burn-in
+        for seed in range(n_seeds):
+            if str(seed) not in had(name, "hdp"):
+                found = run_hdp(documents, scorer, seed, BUDGETS)
+                note(name, "hdp", str(seed), found)
+                print(name, "hdp", seed, [mark["average"] for mark in found], flush=True)
+
+
+def differences(corpus, ours, its, i):
+    "Of runs with the same seed at a budget: mean, and standard error where there are two or more."
+    import numpy as np
+
+    hdp, lda = had(corpus, "hdp"), had(corpus, "oracle")
+    d = np.array([hdp[s][i][ours] - lda[s][i][its] for s in hdp if s in lda])
+    error = d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else float("nan")
+    return (float(d.mean()) if len(d) else float("nan")), float(error), len(d)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--corpus", nargs="+", choices=CORPORA, default=CORPORA)
+    parser.add_argument("--only", nargs="+", choices=["oracle", "hdp"], default=["oracle", "hdp"])
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
+    options = parser.parse_args()
+    for name in [] if options.show else options.corpus:
+        run(name, options.only, options.seeds)
+    rows = []
+    for name in options.corpus:
+        for i, budget in enumerate(BUDGETS):
+            cells = []
+            for ours in ("average", "one", "alone", "alone, average"):
+                mean, error, n = differences(name, ours, "own", i)
+                cells.append(f"{mean:+.3f} ({error:.3f})")
+            helped = differences(name, "average", "helped", i)[0]
+            rows.append([name, n, budget, *cells, f"{helped:+.3f}"])
+    table(
+        ["corpus", "seeds", "s", "average", "one", "alone", "alone, average", "against helped"],
+        rows,
+    )
+
+
+if __name__ == "__main__":
+    main()
