@@ -8,18 +8,19 @@ that are not in these are left out, half of the words of the others is shown and
 predicted: the same halves for all, by the same code (Gibbs with topics held fixed).
 
 The LDA is tomotopy's, on one worker, with its defaults: it learns alpha, a number for each topic,
-every ten sweeps, and holds eta. The oracle tries numbers of topics, and with the best of them other
-values of eta, for 20 CPU seconds each, and gives it those with the best score on the held-out
+every ten sweeps, and holds eta. The oracle tries numbers of topics, and with the best of them
+another eta, for 20 CPU seconds each, and gives it those with the best score on the held-out
 documents themselves; its tries cost nothing. It is scored by its topics after 10, 20 and 60 CPU
 seconds, with the concentrations that it has learned ("own"), and with the best of these and of sums
 of 1 and 5 ("helped").
 
-`HDP` has two chains, from one topic and from a hundred, each of which has half of the seconds, as on
-two cores with `max_time` at half of them. "average": what it predicts, the mean over the samples
+`HDP` has two chains, from one topic and from a hundred, each of which has half of the seconds, as
+on two cores with `max_time` at half of them. "average": what it predicts, the mean over the samples
 that it would keep by then, of both chains. "one": the last state of the chain that it would show.
-"alone": the last state of one chain, `n_chains=1`, that has all of the time; "alone, average": the
-mean over what it would keep. The chains are run once, and looked at when their time is up: what a
-chain does before does not depend on when it ends.
+"alone": the last state of one chain, `n_chains=1`, that has all of the time, and "alone, average"
+the mean over what it would keep, for 10 and 20 seconds: the second of the two chains, a while
+later. The chains are run once, and looked at when their time is up: what a chain does before does
+not depend on when it ends.
 
 Seconds are those of the processor for learning: neither compiling, nor reading, nor scoring counts.
 Runs are saved as they end, and not made again.
@@ -36,11 +37,13 @@ BUDGETS = [10, 20, 60]
 TRIED = 20  # CPU seconds of a try of the oracle
 NUMBERS = {"bars": [15, 20, 30]}  # of topics that it tries; of texts:
 NUMBERS_OF_TEXTS = [50, 100, 200]
-ETAS = [0.1, 0.01, 0.5]  # the first with all numbers of topics, then the others
+ETAS = {"bars": [0.5, 0.1]}  # the first with all numbers of topics, then the other; of texts:
+ETAS_OF_TEXTS = [0.1, 0.01]  # the second is its default
 CONCENTRATIONS = [1.0, 5.0]  # sums of the parameters of a new document, tried beside its own
 CORPORA = ["sotu", "cgc", "kjv", "bars", "nips"]
 AT_ONCE = 5  # sweeps in one call of tomotopy, each of which costs something
 THIN, MOST = 10, 10_000
+WARM = set()  # corpora whose kernels this process has loaded
 
 
 def parts(name):
@@ -115,9 +118,7 @@ def run_lda(documents, scorer, n_topics, eta, seed, budgets):
             [model.get_topic_word_dist(k) for k in range(n_topics)]
         )
         own = np.array(model.alpha, float)
-        found = [
-            scorer.one(phi, own / own.sum() * total) for total in [own.sum(), *CONCENTRATIONS]
-        ]
+        found = [scorer.one(phi, own / own.sum() * total) for total in [own.sum(), *CONCENTRATIONS]]
         marks.append(
             {
                 "seconds": round(clock, 2),
@@ -168,6 +169,12 @@ class Run:
         }
 
 
+def both_times(budgets):
+    "When to look at the chains: at half of each budget, and at those that the second lives to see."
+    halves = [budget / 2 for budget in budgets]
+    return halves, sorted({*halves, *(budget for budget in budgets if budget <= halves[-1])})
+
+
 def run_hdp(documents, scorer, seed, budgets):
     "`HDP` with its defaults: both chains, and one alone."
     import numpy as np
@@ -180,30 +187,28 @@ def run_hdp(documents, scorer, seed, budgets):
     sampler = model._sampler(documents)
     children = np.random.default_rng(seed).spawn(model.n_chains)
     chains = [Run(*both) for both in zip(begin_apart(sampler, model.n_chains), children)]
-    halves = [[chain.until(budget / 2) for budget in budgets] for chain in chains]
-    # The second chain begins where one that is alone does, so it stands for that, too, in what is
-    # left of the time.
-    alone = {budget / 2: told for budget, told in zip(budgets, halves[1])}
-    for budget in budgets:
-        if budget not in alone:
-            alone[budget] = chains[1].until(budget)
+    # The second chain begins where one that is alone does, and stands for that, too.
+    told = [{t: chain.until(t) for t in times} for chain, times in zip(chains, both_times(budgets))]
     marks = []
-    for i, budget in enumerate(budgets):
-        both, single = [half[i] for half in halves], alone[budget]
-        best = max(both, key=lambda told: told["fit"])
+    for budget in budgets:
+        both, single = [chain[budget / 2] for chain in told], told[1].get(budget)
+        best = max(both, key=lambda chain: chain["fit"])
         marks.append(
             {
-                "sweeps": [told["sweeps"] for told in both],
-                "samples": [len(told["samples"]) for told in both],
-                "topics": [int(told["last"].n_vk.shape[1]) for told in both],
+                "sweeps": [chain["sweeps"] for chain in both],
+                "samples": [len(chain["samples"]) for chain in both],
+                "topics": [int(chain["last"].n_vk.shape[1]) for chain in both],
                 "eta": round(float(best["last"].eta), 4),
-                "average": scorer.average([s for told in both for s in told["samples"]]),
+                "average": scorer.average([s for chain in both for s in chain["samples"]]),
                 "one": scorer.one(*predictive_topics(best["last"])),
+            }
+        )
+        if single is not None:
+            marks[-1] |= {
                 "alone": scorer.one(*predictive_topics(single["last"])),
                 "alone, average": scorer.average(single["samples"]),
                 "alone, sweeps": single["sweeps"],
             }
-        )
     return marks
 
 
@@ -227,30 +232,22 @@ def best_try(corpus):
 
 
 def consult(name, documents, scorer):
-    "The tries of the oracle: numbers of topics with the first eta, then other etas."
-    tries = lambda: had(name, "tries")
-    first = [(n, ETAS[0]) for n in NUMBERS.get(name, NUMBERS_OF_TEXTS)]
-    for n, eta in first:
-        if f"{n}, {eta:g}" not in tries():
-            note(
-                name,
-                "tries",
-                f"{n}, {eta:g}",
-                run_lda(documents, scorer, n, eta, 100, [TRIED])[0],
-            )
-    n = max(first, key=lambda both: tries()[f"{both[0]}, {both[1]:g}"]["helped"])[0]
-    for eta in ETAS[1:]:
-        if f"{n}, {eta:g}" not in tries():
-            note(
-                name,
-                "tries",
-                f"{n}, {eta:g}",
-                run_lda(documents, scorer, n, eta, 100, [TRIED])[0],
-            )
+    "The tries of the oracle: numbers of topics with the first eta, then the other eta."
+    etas = ETAS.get(name, ETAS_OF_TEXTS)
+
+    def give(n, eta):
+        key = f"{n}, {eta:g}"
+        if key not in had(name, "tries"):
+            note(name, "tries", key, run_lda(documents, scorer, n, eta, 100, [TRIED])[0])
+        return had(name, "tries")[key]["helped"]
+
+    best = max(NUMBERS.get(name, NUMBERS_OF_TEXTS), key=lambda n: give(n, etas[0]))
+    for eta in etas[1:]:
+        give(best, eta)
 
 
-def run(name, only, n_seeds):
-    "All that is asked of one corpus."
+def run(name, only, seed):
+    "All that is asked of one corpus and seed."
     documents, others = parts(name)
     scorer = Scorer(others)
     about = {
@@ -264,19 +261,17 @@ def run(name, only, n_seeds):
     if "oracle" in only:
         consult(name, documents, scorer)
         n, eta = best_try(name).split(", ")
-        for seed in range(n_seeds):
-            if str(seed) not in had(name, "oracle"):
-                found = run_lda(documents, scorer, int(n), float(eta), seed, BUDGETS)
-                note(name, "oracle", str(seed), found)
-                print(name, "oracle", n, eta, seed, [mark["own"] for mark in found], flush=True)
-    if "hdp" in only:
-        warm = documents[:60]
-        run_hdp(warm, Scorer(others[:5]), 0, [4, 8])  # compiles, and passes the burn-in
-        for seed in range(n_seeds):
-            if str(seed) not in had(name, "hdp"):
-                found = run_hdp(documents, scorer, seed, BUDGETS)
-                note(name, "hdp", str(seed), found)
-                print(name, "hdp", seed, [mark["average"] for mark in found], flush=True)
+        if str(seed) not in had(name, "oracle"):
+            found = run_lda(documents, scorer, int(n), float(eta), seed, BUDGETS)
+            note(name, "oracle", str(seed), found)
+            print(name, "oracle", n, eta, seed, [mark["own"] for mark in found], flush=True)
+    if "hdp" in only and str(seed) not in had(name, "hdp"):
+        if name not in WARM:
+            WARM.add(name)
+            run_hdp(documents[:60], Scorer(others[:5]), 0, [4, 8])  # compiles, passes the burn-in
+        found = run_hdp(documents, scorer, seed, BUDGETS)
+        note(name, "hdp", str(seed), found)
+        print(name, "hdp", seed, [mark["average"] for mark in found], flush=True)
 
 
 def differences(corpus, ours, its, i):
@@ -284,9 +279,10 @@ def differences(corpus, ours, its, i):
     import numpy as np
 
     hdp, lda = had(corpus, "hdp"), had(corpus, "oracle")
-    d = np.array([hdp[s][i][ours] - lda[s][i][its] for s in hdp if s in lda])
+    pairs = [(hdp[s][i], lda[s][i]) for s in hdp if s in lda and ours in hdp[s][i]]
+    d = np.array([one[ours] - other[its] for one, other in pairs])
     error = d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else float("nan")
-    return (float(d.mean()) if len(d) else float("nan")), float(error), len(d)
+    return (float(d.mean()) if len(d) else float("nan")), float(error)
 
 
 def main():
@@ -296,16 +292,18 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
     options = parser.parse_args()
-    for name in [] if options.show else options.corpus:
-        run(name, options.only, options.seeds)
+    for seed in range(0 if options.show else options.seeds):
+        for name in options.corpus:
+            run(name, options.only, seed)
     rows = []
     for name in options.corpus:
         for i, budget in enumerate(BUDGETS):
             cells = []
             for ours in ("average", "one", "alone", "alone, average"):
-                mean, error, n = differences(name, ours, "own", i)
+                mean, error = differences(name, ours, "own", i)
                 cells.append(f"{mean:+.3f} ({error:.3f})")
             helped = differences(name, "average", "helped", i)[0]
+            n = len(had(name, "hdp").keys() & had(name, "oracle").keys())
             rows.append([name, n, budget, *cells, f"{helped:+.3f}"])
     table(
         ["corpus", "seeds", "s", "average", "one", "alone", "alone, average", "against helped"],
