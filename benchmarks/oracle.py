@@ -1,6 +1,7 @@
 """Held out: `HDP` with all its defaults against an LDA whose number of topics an oracle gave.
 
-    python benchmarks/oracle.py [--corpus NAME ...] [--seeds 3] [--only oracle hdp]
+    python benchmarks/oracle.py [--corpus NAME ...] [--seeds 3] [--seconds 10 20 60]
+                                [--only oracle hdp] [--show]
 
 Corpora: sotu, kjv, bars, and, where HDP_NB_DATA names a folder that has them, cgc and nips (the
 papers with their sections as one corpus). Nine tenths of the documents are learned from, words
@@ -8,8 +9,8 @@ that are not in these are left out, half of the words of the others is shown and
 predicted: the same halves for all, by the same code (Gibbs with topics held fixed).
 
 The LDA is tomotopy's, on one worker, with its defaults: it learns alpha, a number for each topic,
-every ten sweeps, and holds eta. The oracle tries numbers of topics, and with the best of them
-another eta, for 20 CPU seconds each, and gives it those with the best score on the held-out
+every ten sweeps, and holds eta. The oracle tries two values of eta, and with the better one other
+numbers of topics, for 20 CPU seconds each, and gives it those with the best score on the held-out
 documents themselves; its tries cost nothing. It is scored by its topics after 10, 20 and 60 CPU
 seconds, with the concentrations that it has learned ("own"), and with the best of these and of sums
 of 1 and 5 ("helped").
@@ -18,12 +19,12 @@ of 1 and 5 ("helped").
 on two cores with `max_time` at half of them. "average": what it predicts, the mean over the samples
 that it would keep by then, of both chains. "one": the last state of the chain that it would show.
 "alone": the last state of one chain, `n_chains=1`, that has all of the time, and "alone, average"
-the mean over what it would keep, for 10 and 20 seconds: the second of the two chains, a while
-later. The chains are run once, and looked at when their time is up: what a chain does before does
-not depend on when it ends.
+the mean over what it would keep, for those times that half of the longest allows: the second of the
+two chains, a while later. The chains are run once, and looked at when their time is up: what a
+chain does before does not depend on when it ends.
 
 Seconds are those of the processor for learning: neither compiling, nor reading, nor scoring counts.
-Runs are saved as they end, and not made again.
+Runs are saved as they end, and not made again unless they were shorter than what is asked for.
 """
 
 import argparse
@@ -35,10 +36,10 @@ from common import load, machine, nips_sections, save, saved, table, tomotopy_st
 
 BUDGETS = [10, 20, 60]
 TRIED = 20  # CPU seconds of a try of the oracle
-NUMBERS = {"bars": [15, 20, 30]}  # of topics that it tries; of texts:
-NUMBERS_OF_TEXTS = [50, 100, 200]
-ETAS = {"bars": [0.5, 0.1]}  # the first with all numbers of topics, then the other; of texts:
-ETAS_OF_TEXTS = [0.1, 0.01]  # the second is its default
+ETAS = {"bars": [0.5, 0.1]}  # that it tries, with the first of the numbers; of texts:
+ETAS_OF_TEXTS = [0.1, 0.01]  # the second is tomotopy's default
+NUMBERS = {"bars": [20, 30]}  # of topics; of texts:
+NUMBERS_OF_TEXTS = [100, 200]
 CONCENTRATIONS = [1.0, 5.0]  # sums of the parameters of a new document, tried beside its own
 CORPORA = ["sotu", "cgc", "kjv", "bars", "nips"]
 AT_ONCE = 5  # sweeps in one call of tomotopy, each of which costs something
@@ -107,7 +108,7 @@ def run_lda(documents, scorer, n_topics, eta, seed, budgets):
     import tomotopy
 
     model = tomotopy.LDAModel(k=n_topics, eta=eta, seed=seed + 1)
-    step, clock, n, marks = tomotopy_step(model, documents, AT_ONCE), 0.0, 0, []
+    step, clock, n, marks = tomotopy_step(model, documents, AT_ONCE), 0.0, 0, {}
     for budget in budgets:
         while clock < budget:
             began = time.process_time()
@@ -119,15 +120,13 @@ def run_lda(documents, scorer, n_topics, eta, seed, budgets):
         )
         own = np.array(model.alpha, float)
         found = [scorer.one(phi, own / own.sum() * total) for total in [own.sum(), *CONCENTRATIONS]]
-        marks.append(
-            {
-                "seconds": round(clock, 2),
-                "sweeps": n,
-                "own": found[0],
-                "helped": max(found),
-                "alpha": round(float(own.sum()), 3),
-            }
-        )
+        marks[str(budget)] = {
+            "seconds": round(clock, 2),
+            "sweeps": n,
+            "own": found[0],
+            "helped": max(found),
+            "alpha": round(float(own.sum()), 3),
+        }
     return marks
 
 
@@ -189,22 +188,20 @@ def run_hdp(documents, scorer, seed, budgets):
     chains = [Run(*both) for both in zip(begin_apart(sampler, model.n_chains), children)]
     # The second chain begins where one that is alone does, and stands for that, too.
     told = [{t: chain.until(t) for t in times} for chain, times in zip(chains, both_times(budgets))]
-    marks = []
+    marks = {}
     for budget in budgets:
         both, single = [chain[budget / 2] for chain in told], told[1].get(budget)
         best = max(both, key=lambda chain: chain["fit"])
-        marks.append(
-            {
-                "sweeps": [chain["sweeps"] for chain in both],
-                "samples": [len(chain["samples"]) for chain in both],
-                "topics": [int(chain["last"].n_vk.shape[1]) for chain in both],
-                "eta": round(float(best["last"].eta), 4),
-                "average": scorer.average([s for chain in both for s in chain["samples"]]),
-                "one": scorer.one(*predictive_topics(best["last"])),
-            }
-        )
+        marks[str(budget)] = {
+            "sweeps": [chain["sweeps"] for chain in both],
+            "samples": [len(chain["samples"]) for chain in both],
+            "topics": [int(chain["last"].n_vk.shape[1]) for chain in both],
+            "eta": round(float(best["last"].eta), 4),
+            "average": scorer.average([s for chain in both for s in chain["samples"]]),
+            "one": scorer.one(*predictive_topics(best["last"])),
+        }
         if single is not None:
-            marks[-1] |= {
+            marks[str(budget)] |= {
                 "alone": scorer.one(*predictive_topics(single["last"])),
                 "alone, average": scorer.average(single["samples"]),
                 "alone, sweeps": single["sweeps"],
@@ -232,21 +229,27 @@ def best_try(corpus):
 
 
 def consult(name, documents, scorer):
-    "The tries of the oracle: numbers of topics with the first eta, then the other eta."
-    etas = ETAS.get(name, ETAS_OF_TEXTS)
+    "The tries of the oracle: values of eta, then other numbers of topics with the better one."
 
     def give(n, eta):
         key = f"{n}, {eta:g}"
         if key not in had(name, "tries"):
-            note(name, "tries", key, run_lda(documents, scorer, n, eta, 100, [TRIED])[0])
+            found = run_lda(documents, scorer, n, eta, 100, [TRIED])
+            note(name, "tries", key, found[str(TRIED)])
         return had(name, "tries")[key]["helped"]
 
-    best = max(NUMBERS.get(name, NUMBERS_OF_TEXTS), key=lambda n: give(n, etas[0]))
-    for eta in etas[1:]:
-        give(best, eta)
+    first, *others = NUMBERS.get(name, NUMBERS_OF_TEXTS)
+    eta = max(ETAS.get(name, ETAS_OF_TEXTS), key=lambda eta: give(first, eta))
+    for n in others:
+        give(n, eta)
 
 
-def run(name, only, seed):
+def lacks(name, part, seed, budgets):
+    "Whether a run is yet to be made, or was too short."
+    return str(budgets[-1]) not in had(name, part).get(str(seed), {})
+
+
+def run(name, only, seed, budgets):
     "All that is asked of one corpus and seed."
     documents, others = parts(name)
     scorer = Scorer(others)
@@ -261,28 +264,31 @@ def run(name, only, seed):
     if "oracle" in only:
         consult(name, documents, scorer)
         n, eta = best_try(name).split(", ")
-        if str(seed) not in had(name, "oracle"):
-            found = run_lda(documents, scorer, int(n), float(eta), seed, BUDGETS)
+        if lacks(name, "oracle", seed, budgets):
+            found = run_lda(documents, scorer, int(n), float(eta), seed, budgets)
             note(name, "oracle", str(seed), found)
-            print(name, "oracle", n, eta, seed, [mark["own"] for mark in found], flush=True)
-    if "hdp" in only and str(seed) not in had(name, "hdp"):
+            told = [mark["own"] for mark in found.values()]
+            print(name, "oracle", n, eta, seed, told, flush=True)
+    if "hdp" in only and lacks(name, "hdp", seed, budgets):
         if name not in WARM:
             WARM.add(name)
             run_hdp(documents[:60], Scorer(others[:5]), 0, [4, 8])  # compiles, passes the burn-in
-        found = run_hdp(documents, scorer, seed, BUDGETS)
+        found = run_hdp(documents, scorer, seed, budgets)
         note(name, "hdp", str(seed), found)
-        print(name, "hdp", seed, [mark["average"] for mark in found], flush=True)
+        print(name, "hdp", seed, [mark["average"] for mark in found.values()], flush=True)
 
 
-def differences(corpus, ours, its, i):
-    "Of runs with the same seed at a budget: mean, and standard error where there are two or more."
+def differences(corpus, ours, its, budget):
+    """Of runs with the same seed: mean, standard error where there are two or more, and how many
+    there are.
+    """
     import numpy as np
 
-    hdp, lda = had(corpus, "hdp"), had(corpus, "oracle")
-    pairs = [(hdp[s][i], lda[s][i]) for s in hdp if s in lda and ours in hdp[s][i]]
-    d = np.array([one[ours] - other[its] for one, other in pairs])
+    hdp, lda, key = had(corpus, "hdp"), had(corpus, "oracle"), str(budget)
+    pairs = [(hdp[s].get(key, {}), lda[s].get(key, {})) for s in hdp if s in lda]
+    d = np.array([one[ours] - other[its] for one, other in pairs if ours in one and its in other])
     error = d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else float("nan")
-    return (float(d.mean()) if len(d) else float("nan")), float(error)
+    return (float(d.mean()) if len(d) else float("nan")), float(error), len(d)
 
 
 def main():
@@ -290,25 +296,22 @@ def main():
     parser.add_argument("--corpus", nargs="+", choices=CORPORA, default=CORPORA)
     parser.add_argument("--only", nargs="+", choices=["oracle", "hdp"], default=["oracle", "hdp"])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seconds", nargs="+", type=int, choices=BUDGETS, default=BUDGETS)
     parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
     options = parser.parse_args()
     for seed in range(0 if options.show else options.seeds):
         for name in options.corpus:
-            run(name, options.only, seed)
+            run(name, options.only, seed, sorted(options.seconds))
     rows = []
     for name in options.corpus:
-        for i, budget in enumerate(BUDGETS):
+        for budget in BUDGETS:
             cells = []
             for ours in ("average", "one", "alone", "alone, average"):
-                mean, error = differences(name, ours, "own", i)
-                cells.append(f"{mean:+.3f} ({error:.3f})")
-            helped = differences(name, "average", "helped", i)[0]
-            n = len(had(name, "hdp").keys() & had(name, "oracle").keys())
-            rows.append([name, n, budget, *cells, f"{helped:+.3f}"])
-    table(
-        ["corpus", "seeds", "s", "average", "one", "alone", "alone, average", "against helped"],
-        rows,
-    )
+                mean, error, n = differences(name, ours, "own", budget)
+                cells.append(f"{mean:+.3f} ({error:.3f}, {n})" if n else "")
+            helped = differences(name, "average", "helped", budget)[0]
+            rows.append([name, budget, *cells, f"{helped:+.3f}"])
+    table(["corpus", "s", "average", "one", "alone", "alone, average", "against helped"], rows)
 
 
 if __name__ == "__main__":
