@@ -1,7 +1,7 @@
 """Held out: `HDP` with all its defaults against an LDA whose number of topics an oracle gave.
 
     python benchmarks/oracle.py [--corpus NAME ...] [--seeds 3] [--seconds 10 20 60]
-                                [--only oracle hdp] [--show]
+                                [--only oracle hdp direct] [--show]
 
 Corpora: sotu, kjv, bars, and, where HDP_NB_DATA names a folder that has them, cgc and nips (the
 papers with their sections as one corpus). Nine tenths of the documents are learned from, words
@@ -23,6 +23,8 @@ the mean over what it would keep, for those times that half of the longest allow
 two chains, a while later. The chains are run once, and looked at when their time is up: what a
 chain does before does not depend on when it ends.
 
+"direct" is `HDP(sampler="direct")`, its other parameters being the defaults.
+
 Seconds are those of the processor for learning: neither compiling, nor reading, nor scoring counts.
 Runs are saved as they end, and not made again unless they were shorter than what is asked for.
 """
@@ -30,6 +32,7 @@ Runs are saved as they end, and not made again unless they were shorter than wha
 import argparse
 import os
 import time
+from itertools import product
 from pathlib import Path
 
 from common import load, machine, nips_sections, save, saved, table, tomotopy_step
@@ -41,10 +44,11 @@ ETAS_OF_TEXTS = [0.1, 0.01]  # the second is tomotopy's default
 NUMBERS = {"bars": [20, 30]}  # of topics; of texts:
 NUMBERS_OF_TEXTS = [100, 200]
 CONCENTRATIONS = [1.0, 5.0]  # sums of the parameters of a new document, tried beside its own
+PARTS = ["oracle", "hdp", "direct"]
 CORPORA = ["sotu", "cgc", "kjv", "bars", "nips"]
 AT_ONCE = 5  # sweeps in one call of tomotopy, each of which costs something
 THIN, MOST = 10, 10_000
-WARM = set()  # corpora whose kernels this process has loaded
+WARM = set()  # corpora and parts whose kernels this process has loaded
 
 
 def parts(name):
@@ -174,18 +178,18 @@ def both_times(budgets):
     return halves, sorted({*halves, *(budget for budget in budgets if budget <= halves[-1])})
 
 
-def run_hdp(documents, scorer, seed, budgets):
-    "`HDP` with its defaults: both chains, and one alone."
+def run_hdp(documents, scorer, seed, budgets, sampler="auto"):
+    "`HDP` with its defaults, but for the sampler: both chains, and one alone."
     import numpy as np
 
     from hdp_nb.convergence import begin_apart
     from hdp_nb.topic_models import HDP
     from hdp_nb.topics import predictive_topics
 
-    model = HDP()
-    sampler = model._sampler(documents)
+    model = HDP(sampler)
+    first = model._sampler(documents)
     children = np.random.default_rng(seed).spawn(model.n_chains)
-    chains = [Run(*both) for both in zip(begin_apart(sampler, model.n_chains), children)]
+    chains = [Run(*both) for both in zip(begin_apart(first, model.n_chains), children)]
     # The second chain begins where one that is alone does, and stands for that, too.
     told = [{t: chain.until(t) for t in times} for chain, times in zip(chains, both_times(budgets))]
     marks = {}
@@ -269,22 +273,24 @@ def run(name, only, seed, budgets):
             note(name, "oracle", str(seed), found)
             told = [mark["own"] for mark in found.values()]
             print(name, "oracle", n, eta, seed, told, flush=True)
-    if "hdp" in only and lacks(name, "hdp", seed, budgets):
-        if name not in WARM:
-            WARM.add(name)
-            run_hdp(documents[:60], Scorer(others[:5]), 0, [4, 8])  # compiles, passes the burn-in
-        found = run_hdp(documents, scorer, seed, budgets)
-        note(name, "hdp", str(seed), found)
-        print(name, "hdp", seed, [mark["average"] for mark in found.values()], flush=True)
+    for part, sampler in (("hdp", "auto"), ("direct", "direct")):
+        if part in only and lacks(name, part, seed, budgets):
+            if (name, part) not in WARM:
+                WARM.add((name, part))  # compiles, and passes the burn-in
+                run_hdp(documents[:60], Scorer(others[:5]), 0, [4, 8], sampler)
+            found = run_hdp(documents, scorer, seed, budgets, sampler)
+            note(name, part, str(seed), found)
+            told = [mark["average"] for mark in found.values()]
+            print(name, part, seed, told, flush=True)
 
 
-def differences(corpus, ours, its, budget):
+def differences(corpus, part, ours, its, budget):
     """Of runs with the same seed: mean, standard error where there are two or more, and how many
     there are.
     """
     import numpy as np
 
-    hdp, lda, key = had(corpus, "hdp"), had(corpus, "oracle"), str(budget)
+    hdp, lda, key = had(corpus, part), had(corpus, "oracle"), str(budget)
     pairs = [(hdp[s].get(key, {}), lda[s].get(key, {})) for s in hdp if s in lda]
     d = np.array([one[ours] - other[its] for one, other in pairs if ours in one and its in other])
     error = d.std(ddof=1) / np.sqrt(len(d)) if len(d) > 1 else float("nan")
@@ -294,7 +300,7 @@ def differences(corpus, ours, its, budget):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--corpus", nargs="+", choices=CORPORA, default=CORPORA)
-    parser.add_argument("--only", nargs="+", choices=["oracle", "hdp"], default=["oracle", "hdp"])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS[:2])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--seconds", nargs="+", type=int, choices=BUDGETS, default=BUDGETS)
     parser.add_argument("--show", action="store_true", help="what is there; nothing is run")
@@ -303,15 +309,15 @@ def main():
         for name in options.corpus:
             run(name, options.only, seed, sorted(options.seconds))
     rows = []
-    for name in options.corpus:
-        for budget in BUDGETS:
-            cells = []
-            for ours in ("average", "one", "alone", "alone, average"):
-                mean, error, n = differences(name, ours, "own", budget)
-                cells.append(f"{mean:+.3f} ({error:.3f}, {n})" if n else "")
-            helped = differences(name, "average", "helped", budget)[0]
-            rows.append([name, budget, *cells, f"{helped:+.3f}"])
-    table(["corpus", "s", "average", "one", "alone", "alone, average", "against helped"], rows)
+    for name, part, budget in product(options.corpus, PARTS[1:], BUDGETS):
+        cells = []
+        for ours in ("average", "one", "alone", "alone, average"):
+            mean, error, n = differences(name, part, ours, "own", budget)
+            cells.append(f"{mean:+.3f} ({error:.3f}, {n})" if n else "")
+        helped, _, n = differences(name, part, "average", "helped", budget)
+        if n:
+            rows.append([name, part, budget, *cells, f"{helped:+.3f}"])
+    table(["corpus", "", "s", "average", "one", "alone", "alone, average", "against helped"], rows)
 
 
 if __name__ == "__main__":
