@@ -277,7 +277,7 @@ def run(name, only, seed, budgets):
         if part in only and lacks(name, part, seed, budgets):
             if (name, part) not in WARM:
                 WARM.add((name, part))  # compiles, and passes the burn-in
-                run_hdp(documents[:60], Scorer(others[:5]), 0, [4, 8], sampler)
+                run_hdp(documents[:60], Scorer(others[:5]), 0, [3, 6], sampler)
             found = run_hdp(documents, scorer, seed, budgets, sampler)
             note(name, part, str(seed), found)
             told = [mark["average"] for mark in found.values()]
