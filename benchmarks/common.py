@@ -94,16 +94,16 @@ def short(name):
     return Path(name).stem
 
 
-def tomotopy_step(model, corpus):
-    """Gives a model of tomotopy the documents; returns what sweeps once, and says how many tokens
-    that were.
+def tomotopy_step(model, corpus, sweeps=1):
+    """Gives a model of tomotopy the documents; returns what sweeps so often, and says how many
+    tokens that were.
     """
     for j in range(corpus.n_docs):
         model.add_doc([str(v) for v in corpus[j]])
 
     def step():
-        model.train(1, workers=1)
-        return corpus.n_tokens
+        model.train(sweeps, workers=1)
+        return corpus.n_tokens * sweeps
 
     return step
 

@@ -7,8 +7,10 @@ A thousand passages of the State of the Union addresses (127 tokens, 103 distinc
 the same topics for all, from one online pass. CPU time of E-step and statistics,
 with everything that belongs to them. Once at 20 iterations in every document, no more and no less;
 once as each is used, with its own rule for when a document
-has settled. They take turns, so that a machine whose speed drifts slows all of them. At the end two
-threads against one, in wall time.
+has settled. They take turns, so that a machine whose speed drifts slows all of them. Then the parts
+of ours, at 20 iterations: topics, E-step, statistics; and of the E-step the passes over words and
+topics, and exp(digamma), which are timed by themselves. At the end two threads against one, in wall
+time. Results go to results/e_step.json, unless --quick.
 """
 
 import os
@@ -23,12 +25,17 @@ import time
 import numba
 import numpy as np
 import sklearn
+from common import machine, save, table
+from numba import njit
 from sklearn.decomposition import LatentDirichletAllocation
 
 from hdp_nb.e_step import (
     EStepRules,
+    _pass_words,
+    aligned,
     distinct_words,
     e_step,
+    exp_digamma,
     make_batch,
     topic_factors,
     topic_statistics,
@@ -124,6 +131,58 @@ def measure(runners, n):
     return [statistics.median(seconds[runner]) for runner in runners]
 
 
+@njit
+def only_passes(E, rows, counts, offsets, e, t, norm):
+    "The passes over words and topics of FIXED iterations in all documents, and nothing else."
+    for j in range(len(offsets) - 1):
+        a, b = offsets[j], offsets[j + 1]
+        for _ in range(FIXED):
+            _pass_words(E, rows[a:b], counts[a:b], e, t, norm[a:b])
+
+
+@njit
+def only_digamma(n_docs, w, e):
+    "exp(digamma) of all topics, as often as these iterations need it."
+    for _ in range(n_docs * FIXED):
+        for k in range(len(w)):
+            e[k] = max(exp_digamma(w[k] + 1e-9 * e[k]), 1e-100)
+
+
+def parts(ours, n):
+    "CPU seconds of the parts of one run at FIXED iterations, the least of n."
+    batch, K = ours.batch, ours.lam.shape[1]
+    E = topic_factors(ours.lam, batch)
+    again = lambda: e_step(batch, E, ours.weight, 1.0 + 1e-9, rules=ours.rules)
+    found = again()
+    e, t = aligned(2, E.shape[1])
+    e[:] = 1.0
+    w, norm, docs = np.full(E.shape[1], 1 / K), np.empty(len(batch.rows)), batch.docs
+    runs = {
+        "topics": lambda: topic_factors(ours.lam, batch),
+        "E-step": again,
+        "statistics": lambda: topic_statistics(batch, E, found, K),
+        "passes": lambda: only_passes(E, batch.rows, docs.counts, docs.offsets, e, t, norm),
+        "exp(digamma)": lambda: only_digamma(len(docs.lengths), w, e.copy()),
+    }
+    seconds = {}
+    for name, run in runs.items():
+        run()
+        times = []
+        for _ in range(n):
+            start = time.process_time()
+            run()
+            times.append(time.process_time() - start)
+        seconds[name] = min(times)
+    # Each number of a document's rows of E is multiplied and added twice in a pass.
+    numbers = len(batch.rows) * E.shape[1] * FIXED
+    rates = {
+        "Gflop/s": 4e-9 * numbers / seconds["passes"],
+        "GB/s": 8e-9 * numbers / seconds["passes"],
+        "KB a document": 8e-3 * len(batch.rows) / len(docs.lengths) * E.shape[1],
+    }
+    return {"seconds": seconds, **rates}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer documents, one repetition")
@@ -138,6 +197,7 @@ def main():
         "| K | iterations | program | documents per second | tokens per second | hdp_nb is faster"
         " by |\n|---|---|---|---|---|---|"
     )
+    rows, pieces = [], {}
     for K in (20, 100, 300):
         lam = (
             OnlineHDP(K, split_merge=False, batch_size=500, n_passes=1, random_state=0)
@@ -157,6 +217,27 @@ def main():
                 print(
                     f"| {K} | {rule} | {runner.name} | {speeds} | {t / times[0]:.1f} |", flush=True
                 )
+                rows.append(
+                    {
+                        "topics": K,
+                        "iterations": rule,
+                        "program": runner.name,
+                        "documents per second": corpus.n_docs / t,
+                        "hdp_nb is faster by": t / times[0],
+                    }
+                )
+        pieces[K] = parts(Ours(corpus, lam, True), n)
+    if not quick:
+        about = {"documents": corpus.n_docs, "tokens": corpus.n_tokens}
+        save("e_step", {"machine": machine(), **about, "rows": rows, "parts": pieces})
+    print()
+    table(
+        ["K", *pieces[100]["seconds"], *list(pieces[100])[1:]],
+        [
+            [K, *(f"{s:.4f}" for s in p["seconds"].values()), *(f"{p[r]:.0f}" for r in list(p)[1:])]
+            for K, p in pieces.items()
+        ],
+    )
     ours = Ours(corpus, lam, True)
     wall = {}
     for n_jobs in (1, 2) * n:

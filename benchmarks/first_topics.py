@@ -4,6 +4,7 @@
     python benchmarks/first_topics.py hdp_nb     one of them again; the rest of the file stays
     python benchmarks/first_topics.py less       what hdp_nb takes that is asked for less, and gives
     python benchmarks/first_topics.py moves      what moves of topics are worth in short documents
+    python benchmarks/first_topics.py start      imports, and a first fit to next to nothing
 
 hdp_nb, scikit-learn, gensim and tomotopy each get an environment of their own, with nothing in it
 but what pip installs, and an empty home, so that no cache is warm. Measured are the installation,
@@ -19,6 +20,10 @@ in the seconds.
 Moves of topics are judged on 1,500 documents drawn from bars, eight words each, on 1,500 drawn from
 an HDP, six words each, and on these texts, with two seeds: seconds of the fit, topics with 1% of
 the tokens in each chain, score of others by document completion, the mean of five splits.
+
+Imports, and imports and a fit to a hundred documents of 6,000 words in all, are
+measured in this environment, too, the least of three processes each; scikit-learn's LDA beside
+them, and, of ours, a chain of ten sweeps, which is loading kernels and little else.
 """
 
 import argparse
@@ -94,6 +99,21 @@ test = model.vectorizer_.transform(test)
 scores = [document_completion(model, test, random_state=split) for split in range(10)]
 print(json.dumps({{"seconds": seconds, "held out": np.mean(scores), "topics": model.n_topics_}}))
 """
+# A process that does next to nothing.
+DRAWN = """
+import numpy as np
+X = np.random.default_rng(0).poisson(0.3, (100, 200))
+"""
+STARTS = {
+    "hdp_nb, import": "from hdp_nb import HDP",
+    "hdp_nb, ten sweeps": QUIET
+    + DRAWN
+    + "from hdp_nb import HDP; HDP(n_iter=10, n_chains=1).fit(X)",
+    "hdp_nb, fit": QUIET + DRAWN + "from hdp_nb import HDP; HDP().fit(X)",
+    "scikit-learn, import": "from sklearn.decomposition import LatentDirichletAllocation",
+    "scikit-learn, fit": DRAWN
+    + "from sklearn.decomposition import LatentDirichletAllocation as L; L(20).fit(X)",
+}
 NEEDS = {
     "hdp_nb": [str(HERE.parent)],
     "scikit-learn": ["scikit-learn"],
@@ -189,17 +209,30 @@ def measure_moves(texts):
     return found
 
 
+def measure_start():
+    "CPU seconds of processes that import, and fit next to nothing."
+    env = {**os.environ, "PYTHONPATH": str(HERE.parent), "OPENBLAS_NUM_THREADS": "1"}
+    found = {}
+    for name, script in STARTS.items():  # the first of each compiles
+        times = [cpu(sys.executable, "-c", script, env=env)[0] for _ in range(4)]
+        found[name] = min(times[1:])
+    return found
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("only", nargs="*", choices=[[], *SCRIPTS, "less", "moves"])
-    texts = some(sentences(), 1500)
+    parser.add_argument("only", nargs="*", choices=[[], *SCRIPTS, "less", "moves", "start"])
+    only = parser.parse_args().only or [*SCRIPTS, "less", "moves", "start"]
     found = {"machine": machine(), "seconds": {}} | saved("first_topics")
+    texts = some(sentences(), 1500)
     found |= {"texts": len(texts), "words": sum(len(text.split()) for text in texts)}
-    for name in parser.parse_args().only or [*SCRIPTS, "less", "moves"]:
+    for name in only:
         if name == "less":
             found["less"] = {"machine": machine(), "ways": measure_less(texts)}
         elif name == "moves":
             found["moves"] = {"machine": machine(), "sets": measure_moves(texts)}
+        elif name == "start":
+            found["start"] = {"machine": machine(), "seconds": measure_start()}
         else:
             found["machine"] = machine()
             found["seconds"][name] = measure(name, texts)

@@ -1,14 +1,18 @@
 """DP mixtures of many rows, by blocks of rows and sub-clusters: what they cost, what they find.
 
-    python benchmarks/mixtures_at_size.py [--only plane wide peers] [--sweeps 100]
+    python benchmarks/mixtures_at_size.py [--only plane wide peers crossover]
+                                          [--sweeps 100]
 
 `plane`: a million points in the plane, of twelve normal clusters. `wide`: 100,000 points in 128
-dimensions, of 79 clusters. Both from one component, with `--sweeps` sweeps, `--tune` of them with
-the moves of a burn-in: CPU seconds, components, normalised mutual information with the planted
-clusters, saved every five sweeps, so that a run may be stopped. `peers`: scikit-learn's
+dimensions, of 79 clusters. Both from one component, with `--sweeps` sweeps, `--tune` of them (25 in
+the plane, 50 in many dimensions, unless it is given) with the moves of a burn-in: CPU seconds,
+components, normalised mutual information with the planted clusters, and which of these are together
+in one component, saved every five sweeps, so that a run may be stopped. `peers`: scikit-learn's
 BayesianGaussianMixture, with a Dirichlet process prior of weights and more components than there
 are, on a tenth of `plane` and a twentieth of `wide`, for a few iterations, and the collapsed
-sampler on fewer; the seconds are to be scaled by the number of rows. One core. Results go to
+sampler on fewer; the seconds are to be scaled by the number of rows. `crossover`: `DPMixture` with
+its defaults, on one thread, for 100 sweeps, by either sampler, on 5,000, 20,000 and 50,000 points
+in the plane, of twelve clusters that overlap; scored on as many others. One core. Results go to
 results/mixtures_at_size.json; what is there already and not asked for stays.
 """
 
@@ -21,7 +25,11 @@ from common import machine, save, saved, table
 SHAPES = {  # rows, dimensions, clusters, spread of their centres
     "plane": (1_000_000, 2, 12, 10.0),
     "wide": (100_000, 128, 79, 1.0),
+    "crossover": (100_000, 2, 12, 3.0),
 }
+NESTED = ["peers", "crossover"]  # parts of several runs
+SIZES = [5_000, 20_000, 50_000]
+TUNE = {"plane": 25, "wide": 50}  # sweeps with the moves of a burn-in
 
 
 def draw_points(shape):
@@ -54,6 +62,16 @@ def agreement(truth, z):
     return float(normalized_mutual_info_score(truth, z))
 
 
+def together(truth, z):
+    "Sizes of the planted clusters that have most of their rows in a component with another such."
+    import numpy as np
+
+    sizes, home = np.bincount(truth), {}
+    for k in np.unique(truth):
+        home.setdefault(int(np.bincount(z[truth == k]).argmax()), []).append(int(sizes[k]))
+    return [sorted(held) for held in home.values() if len(held) > 1]
+
+
 def run(shape, options):
     "One chain of the sub-cluster sampler; what is noted of it is saved every five sweeps."
     import numpy as np
@@ -62,6 +80,8 @@ def run(shape, options):
     from hdp_nb.families import normal_inverse_wishart as normal
     from hdp_nb.subclusters import SubclusterSampler
 
+    tune = TUNE[shape] if options.tune is None else options.tune
+    name = shape if tune == TUNE[shape] else f"{shape}, burn-in of {tune}"
     X, truth = draw_points(shape)
     make = lambda X, tune: SubclusterSampler(
         DPMixtureSampler(normal, X, normal.default_prior(X)), tune=tune
@@ -71,7 +91,7 @@ def run(shape, options):
     for _ in range(3):
         state, _ = tiny.sweep(rng, state)
     rng, began, scoring = np.random.default_rng(0), time.process_time(), 0.0
-    sampler = make(X, options.tune).start(1)
+    sampler = make(X, tune).start(1)
     state, trace, seconds = sampler.init(rng), [], []
     for sweep in range(1, options.sweeps + 1):
         state, info = sampler.sweep(rng, state)
@@ -82,19 +102,20 @@ def run(shape, options):
             found = {
                 "rows": len(X),
                 "sweeps": sweep,
-                "tune": options.tune,
+                "tune": tune,
                 "seconds": seconds[-1],
-                "seconds_tuning": seconds[: options.tune][-1],
+                "seconds_tuning": seconds[:tune][-1],
                 "K": [info["n_components"] for info in trace],
                 "large": int((state.n_k > 0.001 * len(X)).sum()),
                 "true": len(np.unique(truth)),
                 "nmi": agreement(truth, state.z),
+                "together": together(truth, state.z),
                 "log_mixture": float(np.mean([info["log_mixture"] for info in half])) / len(X),
                 "shares": [float(np.mean([i[f"share_{j}"] for i in half])) for j in (1, 2, 3)],
             }
-            note(shape, found)
+            note(name, found)
             scoring = time.process_time() - began - seconds[-1]
-            print(f"{shape}: {sweep} sweeps, {found['K'][-1]} components, NMI {found['nmi']:.4f}")
+            print(f"{name}: {sweep} sweeps, {found['K'][-1]} components, NMI {found['nmi']:.4f}")
 
 
 def variational(shape, part, n_components, n_iter):
@@ -143,12 +164,37 @@ def collapsed(shape, n_rows, n_sweeps):
     return {"rows": n_rows, "sweeps": n_sweeps, "seconds": time.process_time() - began}
 
 
+def crossover(n, sampler):
+    "A fit of `DPMixture` to n points by one of the samplers, and its score on n others."
+    from hdp_nb import DPMixture
+
+    X, truth = draw_points("crossover")
+    make = lambda n_iter: DPMixture(
+        "normal", sampler=sampler, n_iter=n_iter, n_jobs=1, random_state=0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that chains do not agree, which is noted
+        make(4).fit(X[:500])  # compiles
+        began = time.process_time()
+        model = make(100).fit(X[:n])
+        seconds = time.process_time() - began
+    return {
+        "rows": n,
+        "sweeps": 200,  # of both chains
+        "seconds": seconds,
+        "nmi": agreement(truth[:n], model.labels_),
+        "components": int(model.n_components_),
+        "converged": bool(model.converged_),
+        "score": float(model.score(X[-n:])),
+    }
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parts = ["plane", "wide", "peers"]
+    parts = ["plane", "wide", "peers", "crossover"]
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     parser.add_argument("--sweeps", type=int, default=100)
-    parser.add_argument("--tune", type=int, default=25)
+    parser.add_argument("--tune", type=int)
     options = parser.parse_args()
 
     for shape in ("plane", "wide"):
@@ -162,10 +208,20 @@ def main():
             "wide, collapsed": collapsed("wide", 1000, 1),
         }
         note("peers", peers)
+    if "crossover" in options.only:
+        for n in SIZES:
+            for sampler in ("collapsed", "subclusters"):
+                name = f"{sampler}, {n}"
+                note(
+                    "crossover",
+                    saved("mixtures_at_size").get("crossover", {}) | {name: crossover(n, sampler)},
+                )
     columns, rows = ["what", "rows", "CPU s", "us a row and sweep", "large", "NMI"], []
     found = saved("mixtures_at_size")
-    runs = {name: found[name] for name in ("plane", "wide") if name in found}
-    for name, r in {**runs, **found.get("peers", {})}.items():
+    runs = {name: run for name, run in found.items() if name not in ("machine", *NESTED)}
+    for part in NESTED:
+        runs |= found.get(part, {})
+    for name, r in runs.items():
         us = 1e6 * r["seconds"] / r["rows"] / r.get("sweeps", r.get("iterations"))
         rest = r.get("large", ""), f"{r['nmi']:.3f}" if "nmi" in r else ""
         rows.append([name, r["rows"], f"{r['seconds']:.1f}", f"{us:.2f}", *rest])

@@ -300,13 +300,11 @@ class SubclusterSampler:
 
     def _choose(self, u, rows, natural, log_weights):
         "Draw components of rows by uniform numbers; return them, their sums of T, log p(rows)."
-        K, log_p = len(log_weights), 0.0
-        chosen, weighed = (
-            np.empty(len(u), np.int64),
-            natural._replace(const=natural.const + log_weights),
-        )
-        for block in blocks(len(u), K, self.rows.size):
-            log_w = self.rows.log_density(block if rows is None else rows[block], weighed)
+        K, log_p, chosen = len(log_weights), 0.0, np.empty(len(u), np.int64)
+        weighed = natural._replace(const=natural.const + log_weights)
+        log_weights_of, size = self.rows.choices(weighed)
+        for block in blocks(len(u), K, size):
+            log_w = log_weights_of(block if rows is None else rows[block])
             most = log_w.max(axis=1)
             log_w -= most[:, None]
             below = np.cumsum(np.exp(log_w, out=log_w), axis=1, out=log_w)

@@ -1209,7 +1209,7 @@ def start(*arguments, cwd=None, before=None):
 
 
 def finish(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=1200)
     assert "Traceback" not in err, err
     return process.returncode, out, err
 

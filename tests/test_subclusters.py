@@ -150,6 +150,30 @@ def test_products_of_columns_written_out_or_not():
     assert np.allclose(rows.log_marginal(n, total), log_m)
 
 
+@pytest.mark.parametrize("spread", [30.0, 0.0])
+def test_densities_that_cannot_matter_are_left_out(spread, monkeypatch):
+    "And no others, where clusters are apart; none where they are not."
+    rng, fam, every = (
+        np.random.default_rng(0),
+        likelihoods["normal_inverse_wishart"],
+        np.arange(3000),
+    )
+    z = every % 12
+    X = rng.normal(size=(3000, 40)) @ rng.normal(size=(40, 40))
+    X += spread * rng.normal(size=(12, 40))[z]
+    rows = ROWS[fam.name](fam.default_prior(X), X)
+    natural = rows.draw(rng, np.bincount(z), rows.sums(None, z, 12))
+    exact = rows.log_density(every, natural)
+    below = exact.max(axis=1)[:, None] - exact
+    found = rows.choices(natural)[0](every)
+    there = np.isfinite(found)
+    assert np.allclose(found[there], exact[there])
+    assert below[~there].min() > 50 and there.mean() < 0.25 if spread else there.all()
+    if not spread:
+        monkeypatch.setattr("hdp_nb.row_blocks.NEGLIGIBLE", -np.inf)
+        assert below[np.isinf(rows.choices(natural)[0](every))].min() < 50
+
+
 CLOUDS = np.random.default_rng(0).normal(size=(300, 2))
 TRUTH = np.repeat([0, 1, 2], 100)
 CLOUDS += np.array([[0, 0], [8, 0], [0, 8]])[TRUTH]
