@@ -129,7 +129,7 @@ def test_found_from_anywhere(tmp_path, layout):
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1200,
     )
     assert out.returncode == 0 and Path(out.stdout.strip()) == there / "alice.npz", (
         out.stdout + out.stderr
