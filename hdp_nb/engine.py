@@ -85,6 +85,12 @@ def local_workers(n: int) -> Iterator[Any]:
         yield client
 
 
+def _address(client):
+    "Where the scheduler of a client is, or was, for messages."
+    where = getattr(getattr(client, "scheduler", None), "address", None)
+    return f" at {where}" if where else ""
+
+
 def check_client(client: Any) -> None:
     """Refuse what is no client, and workers with another version of this package.
 
@@ -96,6 +102,8 @@ def check_client(client: Any) -> None:
     ------
     ValueError
         It names the worker.
+    OSError
+        The scheduler does not answer.
     """
     if client is None:
         return
@@ -106,7 +114,13 @@ def check_client(client: Any) -> None:
         )
     if hasattr(client, "run"):
         # A function that travels by value: an earlier version does not have it.
-        found = client.run(lambda: getattr(__import__("hdp_nb"), "__version__", "none"))
+        try:
+            found = client.run(lambda: getattr(__import__("hdp_nb"), "__version__", "none"))
+        except (OSError, RuntimeError) as error:  # its connection is closed
+            raise OSError(
+                f"client: the scheduler{_address(client)} does not answer; a client that has lost"
+                " it stays without it, so take a new one"
+            ) from error
         for worker, version in sorted(found.items()):
             if version != hdp_nb.__version__:
                 raise ValueError(
@@ -129,7 +143,7 @@ def _as_given(path):
     return path
 
 
-def _results(futures, parts):
+def _results(where, futures, parts):
     "Pairs of part and result as they come; what ends a task, or all, is said in one line."
     from distributed import as_completed
 
@@ -143,8 +157,8 @@ def _results(futures, parts):
             raise OSError(f"workers died again and again over one task: {error}") from error
         if "Cancelled" in type(error).__name__:
             raise OSError(
-                "client: the scheduler has lost the tasks; what is done is kept, and the same call"
-                " goes on from there"
+                f"client: the scheduler{where} has lost the tasks; what is done is kept, and the same"
+                " call with a client that is connected goes on from there"
             ) from error
         raise
     finally:
@@ -179,7 +193,8 @@ def on_client(
         As results come.
     """
     task = partial(_on_worker, hdp_nb.__version__, call, read, str(path))
-    yield from _results(client.map(task, parts, pure=False, retries=2), parts)
+    where = _address(client)
+    yield from _results(where, client.map(task, parts, pure=False, retries=2), parts)
 
 
 def on_engine(
@@ -220,8 +235,8 @@ def on_engine(
                     future.cancel()
         return
     # A task, which the scheduler can do again should the worker that has the job die.
+    where = _address(client)
     shared = client.submit(_as_given, job, pure=False, retries=2)
     task = partial(_on_worker, hdp_nb.__version__, call, _as_given)
-    yield from _results(
-        client.map(task, [shared] * len(parts), parts, pure=False, retries=2), parts
-    )
+    futures = client.map(task, [shared] * len(parts), parts, pure=False, retries=2)
+    yield from _results(where, futures, parts)
