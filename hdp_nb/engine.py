@@ -157,8 +157,8 @@ def _results(where, futures, parts):
             raise OSError(f"workers died again and again over one task: {error}") from error
         if "Cancelled" in type(error).__name__:
             raise OSError(
-                f"client: the scheduler{where} has lost the tasks; what is done is kept, and the same"
-                " call with a client that is connected goes on from there"
+                f"client: the scheduler{where} has lost the tasks; what is done is kept, and the"
+                " same call with a client that is connected goes on from there"
             ) from error
         raise
     finally:
