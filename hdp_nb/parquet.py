@@ -27,8 +27,8 @@ import hdp_nb
 from .checks import check_int, check_vocab
 from .corpus import Corpus
 from .counting import unpack_vectorizer
-from .documents import PARQUET_ROWS
-from .files import atomic_write, check_claim, check_parquet, check_size, reading
+from .documents import PARQUET_ROWS, check_parquet
+from .files import atomic_write, check_claim, check_size, reading
 from .recounts import check_entries, check_same
 
 # %% ../nbs/80_parquet.ipynb #251f4aa6

@@ -17,8 +17,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .documents import PARQUET_ROWS, Texts, guess_text_format, text_files
-from .files import check_parquet, check_rows, reading
+from hdp_nb.documents import (
+    PARQUET_ROWS,
+    Texts,
+    bounded_rows,
+    check_parquet,
+    guess_text_format,
+    text_files,
+)
+from .files import reading
 from .parquet import Place, arrow, is_url, write_table
 
 # %% ../nbs/80_pieces.ipynb #aa2e351a
@@ -95,7 +102,7 @@ def _rows_of_groups(piece, columns):
                 raise ValueError(f"takes a column {name!r}, got {', '.join(map(repr, names[:10]))}")
         groups = range(piece.first, piece.end)
         rows = table.iter_batches(PARQUET_ROWS, row_groups=groups, columns=columns or None)
-        for i, row in enumerate(check_rows(rows, packed)):
+        for i, row in enumerate(bounded_rows(rows, packed)):
             yield f"row {i} of the piece", row
 
 

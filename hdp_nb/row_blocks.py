@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FEW', 'MANY', 'FIRST', 'NEGLIGIBLE', 'ROWS', 'as_array', 'blocks', 'sum_by_label',
-           'beyond_mean', 'Natural', 'Rows', 'FullRows', 'DiagonalRows', 'CountRows']
+           'beyond_mean', 'Natural', 'BlockRows', 'FullRows', 'DiagonalRows', 'CountRows']
 
 # %% ../nbs/29_row_blocks.ipynb #919977b7
 import math
@@ -68,8 +68,8 @@ class Natural(NamedTuple):
     coef: np.ndarray
 
 # %% ../nbs/29_row_blocks.ipynb #2645df88
-class Rows:
-    "What all kinds of rows have in common."
+class BlockRows:
+    "Rows that are read in blocks, under all components at a time."
 
     size: int
 
@@ -96,7 +96,7 @@ class Rows:
         return lambda rows: self.log_density(rows, natural), self.size
 
 
-class FullRows(Rows):
+class FullRows(BlockRows):
     """Normal rows of unknown mean and covariance matrix: T(x) is x and the products of its entries.
 
     Parameters
@@ -256,7 +256,7 @@ class FullRows(Rows):
         return self._natural(mean, precision, log_det)
 
 
-class DiagonalRows(Rows):
+class DiagonalRows(BlockRows):
     """Normal rows of unknown mean and variances: T(x) is x and its squares.
 
     Parameters
@@ -333,7 +333,7 @@ class DiagonalRows(Rows):
         return self._natural(mean, shape / scale)
 
 # %% ../nbs/29_row_blocks.ipynb #24e236b4
-class CountRows(Rows):
+class CountRows(BlockRows):
     """Rows of counts, or single symbols: T(x) is the counts, kept sparse.
 
     Parameters

@@ -218,9 +218,10 @@ def test_interrupted_and_resumed(tmp_path, whole, monkeypatch, source, fails):
     with pytest.raises(ValueError, match="folder must hold a sharded corpus"):
         ShardedCorpus(place)
     monkeypatch.setattr(ingest, fails, counted)
-    with pytest.raises(ValueError, match="unfinished build .*fresh=True"):
-        build_shards(place, docs, **options, **OPTIONS | {"min_df": 3})
-    assert not done
+    if fails != "count_piece":  # while words are counted, which to keep may be chosen anew
+        with pytest.raises(ValueError, match="unfinished build .*fresh=True"):
+            build_shards(place, docs, **options, **OPTIONS | {"min_df": 3})
+        assert not done
     assert same(build_shards(place, docs, **options, **OPTIONS), whole)
     assert done[0] == (0 if fails == "write_index" else 2)
     build_shards(tmp_path / "unbroken", docs, **options, **OPTIONS)
