@@ -5,11 +5,11 @@ Press corpus.
 
 2,246 synthetic documents, 435,838 tokens of 10,473 words. Every sampler in a fresh process, as the
 estimator `HDP` runs it with its defaults, two chains side by side, and eta 0.1, and the default
-with one chain; what the process holds is noted after the
-imports, after the data are there, after a tiny fit that compiles everything, and the peak of the
-real fit (on Linux; elsewhere the peak is that of the whole process). Beside them tomotopy's HDP,
-from a hundred topics, and its LDA with a hundred, in processes that import numpy and tomotopy only:
-their fits begin with the documents being added.
+with one chain; what the process holds is noted after the imports, after the data are there, after a
+tiny fit that compiles everything, and the peak of the real fit (on Linux; elsewhere the peak is
+that of the whole process). Beside them tomotopy's HDP, from a hundred topics, and its LDA with a
+hundred, in processes that import numpy and tomotopy only: their fits begin with the documents being
+added.
 """
 
 import argparse

@@ -42,7 +42,7 @@ TRIED = 20  # CPU seconds of a try of the oracle
 ETAS = {"bars": [0.5, 0.1]}  # that it tries, with the first of the numbers; of texts:
 ETAS_OF_TEXTS = [0.1, 0.01]  # the second is tomotopy's default
 NUMBERS = {"bars": [20, 30]}  # of topics; of texts:
-NUMBERS_OF_TEXTS = [100, 200]
+NUMBERS_OF_TEXTS = [100, 200, 400]
 CONCENTRATIONS = [1.0, 5.0]  # sums of the parameters of a new document, tried beside its own
 PARTS = ["oracle", "hdp", "direct"]
 CORPORA = ["sotu", "cgc", "kjv", "bars", "nips"]
@@ -267,10 +267,11 @@ def run(name, only, seed, budgets):
         note(name, "about", key, value)
     if "oracle" in only:
         consult(name, documents, scorer)
-        n, eta = best_try(name).split(", ")
-        if lacks(name, "oracle", seed, budgets):
+        n, eta = (given := best_try(name)).split(", ")
+        before = had(name, "oracle").get(str(seed), {})
+        if lacks(name, "oracle", seed, budgets) or before.get("given") != given:
             found = run_lda(documents, scorer, int(n), float(eta), seed, budgets)
-            note(name, "oracle", str(seed), found)
+            note(name, "oracle", str(seed), {"given": given, **found})
             told = [mark["own"] for mark in found.values()]
             print(name, "oracle", n, eta, seed, told, flush=True)
     for part, sampler in (("hdp", "auto"), ("direct", "direct")):
