@@ -4,10 +4,12 @@ Press corpus.
     python benchmarks/memory.py [--sweeps 300] [--corpus NAME]
 
 2,246 synthetic documents, 435,838 tokens of 10,473 words. Every sampler in a fresh process, as the
-estimator `HDP` runs it with its defaults and eta 0.1; what the process
-holds is noted after the imports, after the data are there, after a tiny fit that compiles
-everything, and the peak of the real fit (on Linux; elsewhere the peak is that of
-the whole process).
+estimator `HDP` runs it with its defaults, two chains side by side, and eta 0.1, and the default
+with one chain, with and without moves; what the process holds is noted after the imports, after the
+data are there, after a tiny fit that compiles everything, and the peak of the real fit (on Linux;
+elsewhere the peak is that of the whole process). Beside them tomotopy's HDP, from a hundred topics,
+and its LDA with a hundred, in processes that import numpy and tomotopy only: their fits begin with
+the documents being added.
 """
 
 import argparse
@@ -16,17 +18,30 @@ import json
 import subprocess
 import sys
 import time
+import warnings
 
-from common import forget_peak, here, load, machine, memory, peak_memory, save, saved, short, table
+from common import (
+    forget_peak,
+    here,
+    load,
+    machine,
+    memory,
+    peak_memory,
+    save,
+    saved,
+    short,
+    table,
+    tomotopy_step,
+)
 
-SAMPLERS = ["direct", "hybrid", "crf", "parallel"]
+PEERS = ["tomotopy HDP", "tomotopy LDA"]
+ALONE = {"crf, one chain": {"n_chains": 1}, "crf, one, no moves": {"n_chains": 1, "moves": 0}}
+SAMPLERS = ["direct", "hybrid", "crf", "parallel", *ALONE, *PEERS]
 
 
-def synthetic(n_docs=2246, n_tokens=435_838, n_words=10_473, n_topics=100):
-    "Documents of a hundred topics, words by Zipf's law."
+def draw_documents(n_docs=2246, n_tokens=435_838, n_words=10_473, n_topics=100):
+    "Words of documents of a hundred topics, by Zipf's law, and where each document begins."
     import numpy as np
-
-    from hdp_nb.corpus import Corpus
 
     rng = np.random.default_rng(0)
     phi = rng.gamma(0.3, size=(n_topics, n_words)) / np.arange(1, n_words + 1) ** 0.8 + 1e-9
@@ -42,7 +57,66 @@ def synthetic(n_docs=2246, n_tokens=435_838, n_words=10_473, n_topics=100):
     x = np.empty(n_tokens, np.int64)
     for k in range(n_topics):
         x[z == k] = rng.choice(n_words, size=(z == k).sum(), p=phi[k])
+    return x, offsets, n_words
+
+
+def synthetic():
+    "These documents as a corpus."
+    import numpy as np
+
+    from hdp_nb.corpus import Corpus
+
+    x, offsets, n_words = draw_documents()
     return Corpus.from_docs(np.split(x, offsets[1:-1]), n_words=n_words)
+
+
+class Documents:
+    "Documents as `tomotopy_step` takes them, without anything of this package."
+
+    def __init__(self, x, offsets):
+        self.x, self.offsets, self.n_docs, self.n_tokens = x, offsets, len(offsets) - 1, len(x)
+
+    def __getitem__(self, j):
+        return self.x[self.offsets[j] : self.offsets[j + 1]]
+
+
+def run_peer(name, sweeps):
+    "One fit of tomotopy's: prints what the process held as JSON."
+    import numpy as np
+
+    found = {"libraries": memory()}
+    import tomotopy
+
+    make = {
+        "tomotopy HDP": lambda: tomotopy.HDPModel(
+            alpha=1.0, gamma=1.0, eta=0.1, initial_k=100, seed=1
+        ),
+        "tomotopy LDA": lambda: tomotopy.LDAModel(k=100, eta=0.1, seed=1),
+    }[name]
+    found["package"] = memory()
+    x, offsets, _ = draw_documents()
+    documents, x = Documents(x.astype(np.int32), offsets), None
+    gc.collect()
+    forget_peak()
+    found["data"] = memory()
+    tomotopy_step(make(), Documents(documents.x[:4000], np.arange(0, 4001, 100)))()
+    gc.collect()
+    forget_peak()
+    found["compiled"] = memory()  # nothing is, but the libraries have begun
+    start = time.process_time()
+    model = make()
+    step = tomotopy_step(model, documents)
+    for _ in range(sweeps):
+        step()
+    found |= {
+        "seconds": time.process_time() - start,
+        "fitted": memory(),
+        "peak": peak_memory(),
+        "K": model.live_k if name == "tomotopy HDP" else model.k,
+        "sweeps": sweeps,
+        "corpus": (documents.x.nbytes + offsets.nbytes) / 2**20,
+    }
+    print(json.dumps({name: round(value, 1) for name, value in found.items()}))
 
 
 def run(sampler, corpus_name, sweeps):
@@ -61,13 +135,16 @@ def run(sampler, corpus_name, sweeps):
     gc.collect()
     forget_peak()
     found["data"] = memory()
-    HDP(sampler, eta=0.1, n_iter=4, thin=1, random_state=0).fit(corpus[:40])
+    kind, more = sampler.split(", ")[0], ALONE.get(sampler, {})
+    options = {"sampler": kind, "eta": 0.1, "random_state": 0} | more
+    warnings.simplefilter("ignore")  # so few sweeps have not converged
+    HDP(n_iter=4, thin=1, **options).fit(corpus[:40])
     found["compiling_peak"] = peak_memory()
     gc.collect()
     forget_peak()
     found["compiled"] = memory()
     start = time.process_time()
-    model = HDP(sampler, eta=0.1, n_iter=sweeps, random_state=0).fit(corpus)
+    model = HDP(n_iter=sweeps, **options).fit(corpus)
     found |= {
         "seconds": time.process_time() - start,
         "fitted": memory(),
@@ -90,11 +167,15 @@ def main():
     parser.add_argument("--run", help=argparse.SUPPRESS)
     here(parser)
     args = parser.parse_args()
+    if args.run in PEERS:
+        return run_peer(args.run, args.sweeps)
     if args.run:
         return run(args.run, args.corpus, args.sweeps)
     name, rows = "memory" + (f"_{short(args.corpus)}" if args.corpus else ""), []
     samplers = saved(name).get("samplers", {})
     for sampler in args.samplers:
+        if sampler in PEERS and args.corpus:
+            continue
         command = [sys.executable, __file__, "--run", sampler, "--sweeps", str(args.sweeps)] + (
             ["--corpus", args.corpus] if args.corpus else []
         )
