@@ -136,8 +136,8 @@ def command(task, arguments):
             if hasattr(os, "sched_getaffinity")
             else os.cpu_count() or 1
         )
-        # One more than cores: tests wait for browsers, kernels of notebooks and files, too.
-        workers = ["-n", str(min(cores + 1, 4)), "--dist", "loadgroup"]
+        # More than cores: tests wait for browsers, kernels of notebooks and files, too.
+        workers = ["-n", str(min(2 * cores, 4)), "--dist", "loadgroup"]
         return [PYTHON, "-m", "pytest", *workers, *arguments]
     if task == "site":
         out, *options = arguments or ["_site"]
