@@ -16,12 +16,11 @@ seconds, with the concentrations that it has learned ("own"), and with the best 
 of 1 and 5 ("helped").
 
 `HDP` has two chains, from one topic and from a hundred, each of which has half of the seconds, as
-on two cores with `max_time` at half of them. "average": what it predicts, the mean over the samples
-that it would keep by then, of both chains. "one": the last state of the chain that it would show.
-"alone": the last state of one chain, `n_chains=1`, that has all of the time, and "alone, average"
-the mean over what it would keep, for those times that half of the longest allows: the second of the
-two chains, a while later. The chains are run once, and looked at when their time is up: what a
-chain does before does not depend on when it ends.
+on two cores with `max_time` at half of them, by which it plans the annealing of its moves.
+"average": what it predicts, the mean over the samples that it keeps, of both chains. "one": the
+last state of the chain that it would show. "alone": the last state of one chain, `n_chains=1`, that
+begins with a hundred topics and has all of the time, and "alone, average" the mean over what it
+keeps, but for the longest time. Every time is a run of its own.
 
 "direct" is `HDP(sampler="direct")`, its other parameters being the defaults.
 
@@ -135,32 +134,47 @@ def run_lda(documents, scorer, n_topics, eta, seed, budgets):
 
 
 class Run:
-    "A chain of `HDP`, as its parameters ask for it, with what it keeps, and when."
+    "A chain of `HDP` that has so many CPU seconds, with what it would keep."
 
-    def __init__(self, sampler, rng):
-        self.sampler, self.rng, self.clock, self.kept = sampler, rng, 0.0, {}
-        self.log_mixture, self.eta = [], []
+    def __init__(self, sampler, rng, seconds):
+        from hdp_nb.convergence import plan_rounds
+
+        self.sampler, self.rng, self.seconds, self.clock = sampler, rng, seconds, 0.0
+        self.kept, self.log_mixture, self.rounds = {}, [], plan_rounds(MOST, THIN, 5)
+        self.tune = self.annealed = getattr(sampler, "tune", 0)
+        self.last = None  # seconds and sweeps when it has looked
         began = time.process_time()
         self.state = sampler.init(rng)
         self.clock += time.process_time() - began
-
-    def until(self, seconds):
-        "Sweep until the clock says so."
         while self.clock < seconds:
-            began, n = time.process_time(), len(self.log_mixture)
-            self.state, info = self.sampler.sweep(self.rng, self.state)
-            if n % THIN == 0:
-                self.kept[n] = self.sampler.snapshot(self.state)
-            self.clock += time.process_time() - began
-            self.log_mixture.append(float(info["log_mixture"]))
-        return self.told()
+            self.sweep()
+
+    def sweep(self):
+        began, n = time.process_time(), len(self.log_mixture)
+        self.state, info = self.sampler.sweep(self.rng, self.state)
+        if n % THIN == 0:
+            self.kept[n] = self.sampler.snapshot(self.state)
+        self.clock += time.process_time() - began
+        self.log_mixture.append(float(info["log_mixture"]))
+        if n + 1 in (2, 4, 8, *self.rounds):
+            self.look(n + 1)
+
+    def look(self, n):
+        "Plan the annealing, as `max_time` does."
+        from hdp_nb.convergence import shorten_tuning
+
+        last, self.last = self.last, (self.clock, n)
+        if last is None or n > self.annealed:
+            return
+        n_in_time = n + (self.seconds - self.clock) * (n - last[1]) / (self.clock - last[0])
+        self.annealed = shorten_tuning(self.tune, n, n_in_time, MOST)
+        self.sampler.anneal_for(self.annealed)
 
     def told(self):
-        "What `HDP` would keep if it ended now, its last state, and how good the fit is."
-        from hdp_nb.convergence import plan_rounds
-
+        "What `HDP` would keep, its last state, and how good the fit is."
         n = len(self.log_mixture)
-        first = next(end for end in plan_rounds(MOST, THIN, 5) if end >= n) // 2
+        first = next(end for end in self.rounds if end >= n) // 2
+        first = max(first, -(-self.annealed // THIN) * THIN)
         samples = [sample for i, sample in self.kept.items() if i >= first]
         last = self.sampler.snapshot(self.state)
         half = self.log_mixture[-(n // 2) :]
@@ -169,13 +183,8 @@ class Run:
             "last": last,
             "fit": sum(half) / len(half),
             "sweeps": n,
+            "annealed": self.annealed,
         }
-
-
-def both_times(budgets):
-    "When to look at the chains: at half of each budget, and at those that the second lives to see."
-    halves = [budget / 2 for budget in budgets]
-    return halves, sorted({*halves, *(budget for budget in budgets if budget <= halves[-1])})
 
 
 def run_hdp(documents, scorer, seed, budgets, sampler="auto"):
@@ -186,29 +195,32 @@ def run_hdp(documents, scorer, seed, budgets, sampler="auto"):
     from hdp_nb.topic_models import HDP
     from hdp_nb.topics import predictive_topics
 
-    model = HDP(sampler)
-    first = model._sampler(documents)
-    children = np.random.default_rng(seed).spawn(model.n_chains)
-    chains = [Run(*both) for both in zip(begin_apart(first, model.n_chains), children)]
-    # The second chain begins where one that is alone does, and stands for that, too.
-    told = [{t: chain.until(t) for t in times} for chain, times in zip(chains, both_times(budgets))]
+    def chains(seconds, only=(0, 1)):
+        "What is told of chains that begin from one topic and from a hundred."
+        model = HDP(sampler)
+        samplers = begin_apart(model._sampler(documents), model.n_chains)
+        rngs = np.random.default_rng(seed).spawn(model.n_chains)
+        return [Run(samplers[i], rngs[i], seconds).told() for i in only]
+
     marks = {}
     for budget in budgets:
-        both, single = [chain[budget / 2] for chain in told], told[1].get(budget)
+        both = chains(budget / 2)
         best = max(both, key=lambda chain: chain["fit"])
         marks[str(budget)] = {
             "sweeps": [chain["sweeps"] for chain in both],
+            "annealed": [chain["annealed"] for chain in both],
             "samples": [len(chain["samples"]) for chain in both],
             "topics": [int(chain["last"].n_vk.shape[1]) for chain in both],
             "eta": round(float(best["last"].eta), 4),
             "average": scorer.average([s for chain in both for s in chain["samples"]]),
             "one": scorer.one(*predictive_topics(best["last"])),
         }
-        if single is not None:
+        if budget <= budgets[-1] / 2:
+            (alone,) = chains(budget, only=(1,))
             marks[str(budget)] |= {
-                "alone": scorer.one(*predictive_topics(single["last"])),
-                "alone, average": scorer.average(single["samples"]),
-                "alone, sweeps": single["sweeps"],
+                "alone": scorer.one(*predictive_topics(alone["last"])),
+                "alone, average": scorer.average(alone["samples"]),
+                "alone, sweeps": alone["sweeps"],
             }
     return marks
 

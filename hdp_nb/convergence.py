@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['LARGEST_RHAT', 'FEWEST_DRAWS', 'SAME_SHARE', 'SAME_FIT', 'SAME_SCORE', 'MANY',
            'LONGEST', 'COUNTS', 'JUDGED', 'split_rhat', 'effective_draws', 'ConvergenceWarning',
-           'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds']
+           'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds', 'shorten_tuning']
 
 # %% ../nbs/60_convergence.ipynb #9018acc7
 import math
@@ -359,3 +359,26 @@ def plan_rounds(n_iter: int, thin: int, least: int) -> list[int]:
     while (half := halves[0] - thin * math.ceil(halves[0] / (3 * thin))) >= least:
         halves.insert(0, half)
     return [2 * half for half in halves[:-1]] + [n_iter]
+
+
+def shorten_tuning(tune: int, n_done: int, n_in_time: float, n_iter: int) -> int:
+    """Plan how many sweeps have annealed moves in a run that its time may end.
+
+    Parameters
+    ----------
+    tune : int
+        As many as there are in a run that comes to its end.
+    n_done : int
+        Sweeps done.
+    n_in_time : float
+        Sweeps, these included, that the time is likely to suffice for.
+    n_iter : int
+        The most.
+
+    Returns
+    -------
+    int
+        `tune` if the time suffices for all sweeps; otherwise at most two fifths of those that it
+        suffices for, so that the half whose states are kept comes after them.
+    """
+    return tune if n_in_time >= n_iter else min(tune, max(n_done, int(0.4 * n_in_time)))

@@ -40,7 +40,14 @@ from hdp_nb.checks import (
     plural,
 )
 from .consensus import LEAST_COSINE, Components, Consensus, find_consensus
-from .convergence import LONGEST, Convergence, ConvergenceWarning, judge, plan_rounds
+from hdp_nb.convergence import (
+    LONGEST,
+    Convergence,
+    ConvergenceWarning,
+    judge,
+    plan_rounds,
+    shorten_tuning,
+)
 from .corpus import Corpus, as_corpus
 from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
 from .priors import ConcentrationPrior
@@ -57,6 +64,38 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 # %% ../nbs/62_model.ipynb #aa756f8f
 # The samples that models of this process have matched, which takes long, by which cosine, and how.
 _MATCHED: WeakKeyDictionary[Any, tuple[list, float, list]] = WeakKeyDictionary()
+
+
+class _Pace:
+    """How the annealing of moves follows a time that may end the run: see `shorten_tuning`.
+
+    Samplers whose annealing may be shortened in a run have `tune` and `anneal_for`; for others this
+    does nothing.
+    """
+
+    def __init__(self, sampler: Sampler | list[Sampler], end: float, n_iter: int):
+        samplers = sampler if isinstance(sampler, list) else [sampler]
+        self.samplers = [s for s in samplers if end < math.inf and hasattr(s, "anneal_for")]
+        self.tune = max((s.tune for s in self.samplers), default=0)
+        self.annealed, self.end, self.n_iter = self.tune, end, n_iter
+        self.last: tuple[float, int] | None = None  # when it has looked, and sweeps by then
+
+    def looks(self, rounds: list[int]) -> list[int]:
+        "Rounds, and before the first of them a few shorter ones that keep no samples."
+        return [n for n in (2, 4, 8) if self.samplers and n <= rounds[0] // 2] + rounds
+
+    def look(self, n_done: int) -> None:
+        "Plan the annealing by the time that sweeps have taken since the last look."
+        now, last = time.monotonic(), self.last
+        self.last = now, n_done
+        # Before the first look kernels are compiled; once the annealing is over, it is over.
+        if last is None or not last[1] < n_done <= self.annealed:
+            return
+        rate = (n_done - last[1]) / max(now - last[0], 1e-9)
+        n_in_time = n_done + rate * (self.end - now)
+        self.annealed = shorten_tuning(self.tune, n_done, n_in_time, self.n_iter)
+        for sampler in self.samplers:
+            sampler.anneal_for(self.annealed)
 
 
 class SampledModel(SavedModel):
@@ -131,8 +170,10 @@ class SampledModel(SavedModel):
         """
         rounds, n_chains = self._rounds(), check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
         rng, note, chains = as_rng(self.random_state), "", list[Chain]()
-        end = math.inf if self.max_time is None else time.monotonic() + self.max_time
-        for n_iter in rounds:
+        now = time.monotonic()
+        end = math.inf if self.max_time is None else now + self.max_time
+        pace = _Pace(sampler, end, rounds[-1]) if self.burn_in is None else None
+        for n_iter in pace.looks(rounds) if pace else rounds:
             self.burn_in_ = n_iter // 2 if self.burn_in is None else self.burn_in
             label = f"{plural(n_chains, 'chain')} to sweep {n_iter}{note}"
             chains = run_chains(
@@ -156,7 +197,9 @@ class SampledModel(SavedModel):
             self.interrupted_ = any(chain.n_done < n_iter for chain in chains) and not late
             if late or self.interrupted_:
                 break
-            if self.n_iter == "auto":
+            if pace:
+                pace.look(min(chain.n_done for chain in chains))
+            if self.n_iter == "auto" and n_iter >= rounds[0]:
                 self._judge(chains, n_iter)
                 if self.converged_:
                     break
@@ -165,6 +208,8 @@ class SampledModel(SavedModel):
         chains = [chain for chain in chains if chain.n_done]  # Ctrl-C may come before the first
         if not chains:
             raise KeyboardInterrupt
+        if pace:
+            self._drop_annealed(chains, pace.annealed)
         self._judge(chains, min(chain.n_done for chain in chains))
         if self.verbose and self.converged_ is None:
             print("one chain: whether it has converged takes two or more to say", file=sys.stderr)
@@ -188,6 +233,13 @@ class SampledModel(SavedModel):
         }
         self.convergence_ = judge(traces)
         self.converged_ = self.convergence_.converged
+
+    def _drop_annealed(self, chains: list[Chain], n: int) -> None:
+        "Lengthen the burn-in to at least n sweeps, whose moves were annealed."
+        skipped = -(-max(n - self.burn_in_, 0) // self.thin)
+        self.burn_in_ += skipped * self.thin
+        for chain in chains:
+            chain.burn_in, chain.samples = self.burn_in_, chain.samples[skipped:]
 
     def _tuning(self, most: int) -> int:
         "Sweeps that moves are tuned in: the burn-in of the shortest run, `most` at most."

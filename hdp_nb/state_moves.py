@@ -83,6 +83,10 @@ class StateMoves:
         "Draw the first state of a chain: that of `base`."
         return MoveState(self.base.init(rng), *(np.array(0) for _ in range(5)))
 
+    def anneal_for(self, n: int) -> None:
+        "End the annealing after n sweeps: between two runs, where time may end the next."
+        self.tune = n
+
     def start(self, k: int) -> "StateMoves":
         "Return the same moves around `base.start(k)`, whose chains begin with `k` states."
         return with_attributes(self, base=self.base.start(k))

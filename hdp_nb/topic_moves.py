@@ -446,6 +446,12 @@ class TopicMoves:
         state = MoveState(self.base.init(rng), *(np.array(0) for _ in range(5)))
         return state if self.sample is None else state._replace(sample=self.sample.init(rng))
 
+    def anneal_for(self, n: int) -> None:
+        "End the annealing after n sweeps: between two runs, where time may end the next."
+        self.tune = n
+        if self.sample is not None:
+            self.sample.anneal_for(n)
+
     def start(self, k: int) -> "TopicMoves":
         "Return the same moves around `base.start(k)`, whose chains begin with `k` topics."
         other = with_attributes(self, base=self.base.start(k))

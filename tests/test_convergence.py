@@ -1,6 +1,7 @@
 """The verdict on a fit: when it fires and when it does not, what it says, and how a run ends."""
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from hdp_nb import load_model
 from hdp_nb.convergence import ConvergenceWarning, judge
 from hdp_nb.corpus import Corpus
+from hdp_nb.model import SampledModel
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_models import HDP
 
@@ -141,3 +143,64 @@ def test_the_longest_time(signatures):
     "At least one sweep of each chain; that the time ended the run is no interruption."
     model = HDP("direct", n_chains=2, max_time=1e-6, **{**quick, "n_iter": 5000}).fit(signatures)
     assert model.traces_["n_topics"].shape[1] < 200 and not model.interrupted_
+
+
+class Count(NamedTuple):
+    n: np.ndarray
+
+
+class Annealed:
+    "Sweeps that take a second of a clock that nothing else moves; annealed are the first `tune`."
+
+    def __init__(self, clock, tune):
+        self.clock, self.tune, self.asked = clock, tune, []
+
+    def init(self, rng):
+        return Count(np.array(0))
+
+    def sweep(self, rng, state):
+        self.clock[0] += 1.0
+        state.n[()] += 1
+        return state, {"log_joint": 0.0, "annealed": float(state.n <= self.tune)}
+
+    def anneal_for(self, n):
+        self.asked.append(n)
+        self.tune = n
+
+
+class Deaf(Annealed):
+    "The control: the annealing does not listen."
+
+    def anneal_for(self, n):
+        pass
+
+
+class AnnealedModel(SampledModel):
+    n_iter, burn_in, n_chains, n_jobs, random_state, verbose = 200, None, 1, 1, 0, False
+
+    def __init__(self, thin, max_time):
+        self.thin, self.max_time = thin, max_time
+
+
+@pytest.mark.parametrize("thin", [1, 10])
+@pytest.mark.parametrize("seconds", [5, 12, 30, 60, 150, 199, 1000])
+def test_no_state_is_kept_whose_moves_were_annealed(seconds, thin, monkeypatch):
+    "However early the time ends the run; and a time that suffices changes nothing."
+    kept = {}
+    for kind in (Annealed, Deaf):
+        clock = [0.0]
+        monkeypatch.setattr("time.monotonic", lambda clock=clock: clock[0])
+        sampler, model = kind(clock, 100), AnnealedModel(thin, seconds)
+        (chain,), _ = model._run(sampler, None, None)
+        assert chain.n_done == min(seconds, 200) and not model.interrupted_
+        annealed = chain.trace["annealed"]
+        first = chain.burn_in
+        assert first == model.burn_in_ and len(chain.samples) == len(
+            range(first, chain.n_done, thin)
+        )
+        kept[kind] = annealed[first:].sum()
+        if kind is Annealed:
+            assert annealed[:2].all() and (seconds < 12 or annealed.sum() <= seconds / 2)
+            assert seconds < 200 or {*sampler.asked} == {100}
+    assert kept[Annealed] == 0
+    assert not 12 <= seconds < 100 or kept[Deaf] > 0
