@@ -5,10 +5,12 @@
 # %% auto #0
 __all__ = ['LARGEST_RHAT', 'FEWEST_DRAWS', 'SAME_SHARE', 'SAME_FIT', 'SAME_SCORE', 'MANY',
            'LONGEST', 'COUNTS', 'JUDGED', 'split_rhat', 'effective_draws', 'ConvergenceWarning',
-           'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds', 'shorten_tuning']
+           'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds', 'shorten_tuning',
+           'Pace']
 
 # %% ../nbs/60_convergence.ipynb #9018acc7
 import math
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -382,3 +384,47 @@ def shorten_tuning(tune: int, n_done: int, n_in_time: float, n_iter: int) -> int
         suffices for, so that the half whose states are kept comes after them.
     """
     return tune if n_in_time >= n_iter else min(tune, max(n_done, int(0.4 * n_in_time)))
+
+
+class Pace:
+    """How the annealing of moves follows a time that may end the run, by `shorten_tuning`.
+
+    Parameters
+    ----------
+    sampler : Sampler or list of Sampler
+        For those with `tune`, the number of sweeps that have annealed moves, and `anneal_for(n)`,
+        which sets it; for others this does nothing.
+    end : float
+        When the time is up, by `time.monotonic`; infinity for never.
+    n_iter : int
+        The most sweeps.
+
+    Attributes
+    ----------
+    annealed : int
+        Sweeps that have annealed moves, as it is planned by now.
+    """
+
+    def __init__(self, sampler: Any, end: float, n_iter: int):
+        samplers = sampler if isinstance(sampler, list) else [sampler]
+        self._samplers = [s for s in samplers if end < math.inf and hasattr(s, "anneal_for")]
+        self._tune = max((s.tune for s in self._samplers), default=0)
+        self.annealed, self._end, self._n_iter = self._tune, end, n_iter
+        self._last: tuple[float, int] | None = None  # when it has looked, and sweeps by then
+
+    def looks(self, rounds: list[int]) -> list[int]:
+        "Rounds, and before the first of them a few shorter ones that keep no samples."
+        return [n for n in (2, 4, 8) if self._samplers and n <= rounds[0] // 2] + rounds
+
+    def look(self, n_done: int) -> None:
+        "Plan the annealing by the time that sweeps have taken since the last look."
+        now, last = time.monotonic(), self._last
+        self._last = now, n_done
+        # Before the first look kernels are compiled; once the annealing is over, it is over.
+        if last is None or not last[1] < n_done <= self.annealed:
+            return
+        rate = (n_done - last[1]) / max(now - last[0], 1e-9)
+        n_in_time = n_done + rate * (self._end - now)
+        self.annealed = shorten_tuning(self._tune, n_done, n_in_time, self._n_iter)
+        for sampler in self._samplers:
+            sampler.anneal_for(self.annealed)

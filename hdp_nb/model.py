@@ -40,14 +40,7 @@ from hdp_nb.checks import (
     plural,
 )
 from .consensus import LEAST_COSINE, Components, Consensus, find_consensus
-from hdp_nb.convergence import (
-    LONGEST,
-    Convergence,
-    ConvergenceWarning,
-    judge,
-    plan_rounds,
-    shorten_tuning,
-)
+from .convergence import LONGEST, Convergence, ConvergenceWarning, Pace, judge, plan_rounds
 from .corpus import Corpus, as_corpus
 from .counting import count_texts, is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
 from .priors import ConcentrationPrior
@@ -64,38 +57,6 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 # %% ../nbs/62_model.ipynb #aa756f8f
 # The samples that models of this process have matched, which takes long, by which cosine, and how.
 _MATCHED: WeakKeyDictionary[Any, tuple[list, float, list]] = WeakKeyDictionary()
-
-
-class _Pace:
-    """How the annealing of moves follows a time that may end the run: see `shorten_tuning`.
-
-    Samplers whose annealing may be shortened in a run have `tune` and `anneal_for`; for others this
-    does nothing.
-    """
-
-    def __init__(self, sampler: Sampler | list[Sampler], end: float, n_iter: int):
-        samplers = sampler if isinstance(sampler, list) else [sampler]
-        self.samplers = [s for s in samplers if end < math.inf and hasattr(s, "anneal_for")]
-        self.tune = max((s.tune for s in self.samplers), default=0)
-        self.annealed, self.end, self.n_iter = self.tune, end, n_iter
-        self.last: tuple[float, int] | None = None  # when it has looked, and sweeps by then
-
-    def looks(self, rounds: list[int]) -> list[int]:
-        "Rounds, and before the first of them a few shorter ones that keep no samples."
-        return [n for n in (2, 4, 8) if self.samplers and n <= rounds[0] // 2] + rounds
-
-    def look(self, n_done: int) -> None:
-        "Plan the annealing by the time that sweeps have taken since the last look."
-        now, last = time.monotonic(), self.last
-        self.last = now, n_done
-        # Before the first look kernels are compiled; once the annealing is over, it is over.
-        if last is None or not last[1] < n_done <= self.annealed:
-            return
-        rate = (n_done - last[1]) / max(now - last[0], 1e-9)
-        n_in_time = n_done + rate * (self.end - now)
-        self.annealed = shorten_tuning(self.tune, n_done, n_in_time, self.n_iter)
-        for sampler in self.samplers:
-            sampler.anneal_for(self.annealed)
 
 
 class SampledModel(SavedModel):
@@ -170,9 +131,8 @@ class SampledModel(SavedModel):
         """
         rounds, n_chains = self._rounds(), check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
         rng, note, chains = as_rng(self.random_state), "", list[Chain]()
-        now = time.monotonic()
-        end = math.inf if self.max_time is None else now + self.max_time
-        pace = _Pace(sampler, end, rounds[-1]) if self.burn_in is None else None
+        end = math.inf if self.max_time is None else time.monotonic() + self.max_time
+        pace = Pace(sampler, end, rounds[-1]) if self.burn_in is None else None
         for n_iter in pace.looks(rounds) if pace else rounds:
             self.burn_in_ = n_iter // 2 if self.burn_in is None else self.burn_in
             label = f"{plural(n_chains, 'chain')} to sweep {n_iter}{note}"
