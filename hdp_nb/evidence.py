@@ -21,6 +21,7 @@ from .chain import with_attributes
 from .checks import MOST_ETA, as_rng, check_int
 from .convergence import effective_draws
 from .corpus import as_corpus
+from .counting import count_texts, is_texts
 from .direct import DirectSampler, draw_tables, end_sweep
 from .dp import make_log_likelihood
 from .franchise import FranchiseSampler
@@ -297,7 +298,7 @@ def _topic_path(model: Any, X: Any, R: int) -> _Path:
         gamma_prior=model.gamma_prior,
         alpha_per_document=model.alpha_per_document,
     )
-    corpus = as_corpus(X)
+    corpus = as_corpus(count_texts(X) if is_texts(X) else X)
     if isinstance(model, HDP):
         sampler: Any = PoweredHDP(corpus, init=1, **options)
     else:
@@ -355,7 +356,7 @@ def _mixture_path(model: Any, X: Any, R: int) -> _Path:
 def _eta_path(model: Any, X: Any, R: int) -> _Path:
     "The path (Z5) of a tree or of a nested DP."
     _check_fixed(model, "it is led down from infinity")
-    corpus = as_corpus(X)
+    corpus = as_corpus(count_texts(X) if is_texts(X) else X)
     sampler = model._sampler(corpus)
     V, N = corpus.n_words, corpus.n_tokens
     u = N / (N + V * model.eta) * (np.arange(R + 1) / R) ** 2
@@ -414,7 +415,8 @@ def log_evidence(
         Need not be fitted: its concentrations and their priors, eta and the number of topics (of
         clusters) are what is asked about. eta is a number, held fixed; the weights of LDA are
         uniform.
-    X : Corpus, or counts of shape (n_docs, n_words); for DPMixture rows as it takes them
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        Texts are counted as `fit` counts them. For DPMixture rows as it takes them.
     n_steps : int
         Powers of the likelihood, or values of eta.
     n_sweeps, burn_in : int

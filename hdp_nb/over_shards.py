@@ -23,6 +23,7 @@ from .checks import check_int
 from .corpus import Corpus, as_corpus
 from .engine import check_client, connect, on_engine
 from .files import load_npz
+from .model import count_for
 from .parquet import Place, arrow, list_column, read_table, write_table
 from .shards import ShardedCorpus, read_shard_topics
 from .topics import fold_in, token_probabilities
@@ -96,8 +97,8 @@ def score_documents(
     Parameters
     ----------
     model : fitted topic model
-    X : Corpus, or counts of shape (n_docs, n_words)
-        Documents that the model was not fitted to.
+    X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        Documents that the model was not fitted to; texts, if it was fitted to texts.
     test_size : float
         Share of every document's tokens to hold out.
     seed : int
@@ -113,7 +114,9 @@ def score_documents(
         Held-out tokens of each document.
     """
     check_is_fitted(model)
-    observed, heldout = split_documents(as_corpus(X, min_tokens=0), test_size, seed, first)
+    observed, heldout = split_documents(
+        as_corpus(count_for(model, X), min_tokens=0), test_size, seed, first
+    )
     if not heldout.n_tokens:
         return np.zeros(heldout.n_docs), heldout.doc_lengths
     if not hasattr(model, "samples_"):

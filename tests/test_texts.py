@@ -22,12 +22,14 @@ from sklearn.pipeline import make_pipeline
 
 from hdp_nb import cli, count_texts, load_corpus, load_model
 from hdp_nb.corpus import Corpus
-from hdp_nb.counting import LANGUAGES, TOKEN, find_languages, is_texts
+from hdp_nb.counting import LANGUAGES, TOKEN, find_languages, is_texts, recount_texts
 from hdp_nb.documents import Texts, guess_text_format
 from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
 from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_to_right
+from hdp_nb.evidence import log_evidence
 from hdp_nb.exchange import to_pyldavis
 from hdp_nb.model import has_short_documents
+from hdp_nb.over_shards import score_documents
 from hdp_nb.predictive import check_words
 from hdp_nb.topic_moves import TopicMoves
 
@@ -132,6 +134,12 @@ def test_whatever_judges_a_model_takes_texts():
         lambda X: to_pyldavis(model, X)["doc_topic_dists"],
     ):
         np.testing.assert_array_equal(judge(new), judge(known))
+    in_order = recount_texts(new, model.vectorizer_)
+    np.testing.assert_array_equal(*(score_documents(model, X) for X in (new, in_order)))
+    judged = dict(n_steps=2, n_sweeps=8, burn_in=4)
+    lda = LDA(2, eta=0.5)
+    one, two = (log_evidence(lda, X, **judged) for X in (texts, count_texts(texts)))
+    assert one.log_p == two.log_p
     checked = [check_words(model, X, random_state=0) for X in (texts, count_texts(texts))]
     np.testing.assert_array_equal(*(found.replicated for found in checked))
     words = model.top_words(5)
