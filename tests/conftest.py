@@ -96,9 +96,9 @@ def pytest_collection_modifyitems(config, items):
                 item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
     for item in items if config.pluginmanager.hasplugin("xdist") else ():
         # Tests of one file share what they load, or their browser, so they share a worker.
-        # Notebooks share nothing.
-        if item.path.stem != "test_notebooks":
-            stem = item.path.stem
+        # Notebooks share nothing but what is made from all of them.
+        stem = item.path.stem
+        if stem != "test_notebooks" or "made_anew" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group(ONE_GROUP.get(stem, stem)))
 
 

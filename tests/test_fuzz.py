@@ -292,9 +292,9 @@ def write_one_value(path, text, n, groups=1):
 def test_one_value_many_times(tmp_path, monkeypatch):
     "What would be terabytes, or hours, is refused, by a single file and by pieces."
     monkeypatch.setattr(files, "FREE_BYTES", 10**7)
-    write_one_value(tmp_path / "long.parquet", "word " * 10**6, 10**5)
-    write_one_value(tmp_path / "many.parquet", "a", 10**7, 6)
-    for name, says in (("long", "its [0-9,]+ bytes become"), ("many", "hold 60,000,000 values")):
+    write_one_value(tmp_path / "long.parquet", "word " * 10**5, 10**5)
+    write_one_value(tmp_path / "many.parquet", "a", 10**6, 6)
+    for name, says in (("long", "its [0-9,]+ bytes become"), ("many", "hold 6,000,000 values")):
         path = tmp_path / f"{name}.parquet"
         with pytest.raises(ValueError, match=says):
             load_corpus(path, column="text")

@@ -409,7 +409,7 @@ def test_no_log_is_lost_to_the_command_line(caplog):
 
 
 @pytest.mark.parametrize(
-    "kind", ["sentences", pytest.param("descriptions", marks=pytest.mark.slow)]
+    "kind", ["descriptions", pytest.param("sentences", marks=pytest.mark.slow)]
 )
 def test_six_kinds_of_texts_without_an_option(kind):
     "A short version of benchmarks/raw_texts.py: what every installation has."

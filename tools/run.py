@@ -97,7 +97,8 @@ def set_up(*names):
     make_environment()
     if stamp.exists() and stamp.read_text() == state:
         return
-    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "-qq"]
+    # Compiling all that is installed would take half of the time; Python compiles what it imports.
+    pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "-qq"]
     print(
         f"Installing the packages that tools/{pins[-1].name} names; the first time takes a minute"
         " or two",
