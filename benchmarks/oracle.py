@@ -143,6 +143,8 @@ class Run:
         self.kept, self.log_mixture, self.rounds = {}, [], plan_rounds(MOST, THIN, 5)
         self.tune = self.annealed = getattr(sampler, "tune", 0)
         self.last = None  # seconds and sweeps when it has looked
+        if hasattr(sampler, "within"):
+            sampler.within(seconds, MOST)
         began = time.process_time()
         self.state = sampler.init(rng)
         self.clock += time.process_time() - began

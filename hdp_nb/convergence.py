@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import joblib
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.special import ndtri
@@ -393,11 +394,13 @@ class Pace:
     ----------
     sampler : Sampler or list of Sampler
         For those with `tune`, the number of sweeps that have annealed moves, and `anneal_for(n)`,
-        which sets it; for others this does nothing.
+        which sets it; for others this does nothing. Those with `within(seconds, n_iter)` are told.
     end : float
         When the time is up, by `time.monotonic`; infinity for never.
     n_iter : int
         The most sweeps.
+    n_chains, n_jobs : int
+        Chains, and how many of them are run at a time, as joblib has it; None for all cores.
 
     Attributes
     ----------
@@ -405,11 +408,17 @@ class Pace:
         Sweeps that have annealed moves, as it is planned by now.
     """
 
-    def __init__(self, sampler: Any, end: float, n_iter: int):
+    def __init__(
+        self, sampler: Any, end: float, n_iter: int, n_chains: int = 1, n_jobs: int | None = None
+    ):
         samplers = sampler if isinstance(sampler, list) else [sampler]
         self._samplers = [s for s in samplers if end < math.inf and hasattr(s, "anneal_for")]
         self._tune = max((s.tune for s in self._samplers), default=0)
         self.annealed, self._end, self._n_iter = self._tune, end, n_iter
+        n_threads = min(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs), n_chains)
+        for s in self._samplers:
+            if hasattr(s, "within"):
+                s.within((end - time.monotonic()) * n_threads / n_chains, n_iter)
         self._last: tuple[float, int] | None = None  # when it has looked, and sweeps by then
 
     def looks(self, rounds: list[int]) -> list[int]:

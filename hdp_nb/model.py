@@ -132,8 +132,9 @@ class SampledModel(SavedModel):
         rounds, n_chains = self._rounds(), check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
         rng, note, chains = as_rng(self.random_state), "", list[Chain]()
         end = math.inf if self.max_time is None else time.monotonic() + self.max_time
-        pace = Pace(sampler, end, rounds[-1]) if self.burn_in is None else None
-        for n_iter in pace.looks(rounds) if pace else rounds:
+        paced_until = end if self.burn_in is None else math.inf
+        pace = Pace(sampler, paced_until, rounds[-1], n_chains, self.n_jobs)
+        for n_iter in pace.looks(rounds):
             self.burn_in_ = n_iter // 2 if self.burn_in is None else self.burn_in
             label = f"{plural(n_chains, 'chain')} to sweep {n_iter}{note}"
             chains = run_chains(
@@ -157,8 +158,7 @@ class SampledModel(SavedModel):
             self.interrupted_ = any(chain.n_done < n_iter for chain in chains) and not late
             if late or self.interrupted_:
                 break
-            if pace:
-                pace.look(min(chain.n_done for chain in chains))
+            pace.look(min(chain.n_done for chain in chains))
             if self.n_iter == "auto" and n_iter >= rounds[0]:
                 self._judge(chains, n_iter)
                 if self.converged_:
@@ -168,8 +168,7 @@ class SampledModel(SavedModel):
         chains = [chain for chain in chains if chain.n_done]  # Ctrl-C may come before the first
         if not chains:
             raise KeyboardInterrupt
-        if pace:
-            self._drop_annealed(chains, pace.annealed)
+        self._drop_annealed(chains, pace.annealed)
         self._judge(chains, min(chain.n_done for chain in chains))
         if self.verbose and self.converged_ is None:
             print("one chain: whether it has converged takes two or more to say", file=sys.stderr)

@@ -330,6 +330,7 @@ _SWEEP_OTHER = 32.0, 0.3
 _BEGIN = 35.0, 1.3  # of drawing the mixture, per cell, and per cell and topic
 _MOVE = 110.0, 3000.0  # of a move, per cell and per word
 _FIT = 2.5  # of a step of the fit, per cell and topic
+_ANNEALED = 24  # sweeps that annealed moves and fits may take before each
 
 
 _TALLY = "moves_proposed", "moves_accepted"
@@ -401,7 +402,7 @@ class TopicMoves:
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
         self.least = check_int("least", least, 1)
         self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1, MOST_MOVES)
-        self.corpus = inner.corpus
+        self.corpus, self._time = inner.corpus, (math.inf, 0)
         if hasattr(inner, "cells"):
             self.cells = _counted_cells(inner.cells, self.corpus.offsets)
         else:
@@ -452,6 +453,22 @@ class TopicMoves:
         if self.sample is not None:
             self.sample.anneal_for(n)
 
+    def within(self, seconds: float, n_iter: int) -> None:
+        "Before a run of n_iter sweeps that ends after so many seconds: moves are to leave time."
+        self._time = seconds, n_iter
+        if self.sample is not None:
+            self.sample.within(seconds, n_iter)
+
+    def _room(self, K):
+        "Share of what annealed moves may take that they do take, with K topics."
+        seconds, n_iter = self._time
+        if seconds == math.inf:
+            return 1.0
+        sweep = (self._sweep_cost[0] + self._sweep_cost[1] * K) * 1e-9
+        rest = (1 + self.share) * (n_iter - self.tune) * sweep
+        sweeps = max(seconds - rest, 0.4 * seconds) / (self.tune * sweep)
+        return min(max(sweeps - 1, 1) / _ANNEALED, 1.0)
+
     def start(self, k: int) -> "TopicMoves":
         "Return the same moves around `base.start(k)`, whose chains begin with `k` topics."
         other = with_attributes(self, base=self.base.start(k))
@@ -491,10 +508,12 @@ class TopicMoves:
             return 0, self._p, 1.0, 0, 0
         if done < self.tune:
             _, move, fit = self._costs(K)
-            n = min(_MOVES + K, 1 + int((20 if state.quiet < 5 else 2) / move))
+            room = self._room(K)
+            most = min(20 * room, 20 if state.quiet < 5 else 2)
+            n = min(_MOVES + K, 1 + int(most / move))
             p = np.eye(KINDS)[2] if self._p is _LARGE else _HOT
             hot = _TEMPERATURE + self.corpus.n_tokens / (100 * K)
-            fits = min(_FITS, int(4 / fit)) if done < self.tune / 2 else 0
+            fits = min(_FITS, int(4 * room / fit)) if done < self.tune / 2 else 0
             due = fits and p is _HOT and state.quiet > 1 and done % _MISFITS == 0
             hot = max(hot * (1 - done / self.tune), 1.0 + 1e-9)
             return n, p, hot, fits, 1 + K // 5 if due else 0
