@@ -418,6 +418,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                   'hdp_nb.documents._some_names': ('documents.html#_some_names', 'hdp_nb/documents.py'),
                                   'hdp_nb.documents._table_records': ('documents.html#_table_records', 'hdp_nb/documents.py'),
                                   'hdp_nb.documents._text_lines': ('documents.html#_text_lines', 'hdp_nb/documents.py'),
+                                  'hdp_nb.documents.bounded_batches': ('documents.html#bounded_batches', 'hdp_nb/documents.py'),
                                   'hdp_nb.documents.bounded_rows': ('documents.html#bounded_rows', 'hdp_nb/documents.py'),
                                   'hdp_nb.documents.check_parquet': ('documents.html#check_parquet', 'hdp_nb/documents.py'),
                                   'hdp_nb.documents.guess_text_format': ('documents.html#guess_text_format', 'hdp_nb/documents.py'),

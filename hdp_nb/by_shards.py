@@ -99,7 +99,6 @@ def _build_shards(args: argparse.Namespace) -> int:
 def _fit_shards(args: argparse.Namespace) -> int:
     "`hdp_nb shards fit`"
     corpus, out = hdp_nb.shards.ShardedCorpus(args.corpus), Path(args.out)
-    hdp_nb.parquet.Place(out).check_free("chain.npz", "sample.npz", "lengths-*.npy")
     common = {"random_state": args.seed, "verbose": not args.quiet, "n_jobs": args.n_jobs}
     if args.model == "online":
         model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes, **common)

@@ -39,6 +39,7 @@ from hdp_nb.parallel import (
     side_by_side,
     sweep_documents,
 )
+from .parquet import Place
 from .recounts import POSITIVE, check_entries, check_kept_topics, check_same, check_weights
 from hdp_nb.shards import (
     Job,
@@ -417,7 +418,7 @@ def fit(
     ------
     ValueError
         A bad argument; a shard, a checkpoint or topics that are damaged, missing, or of another
-        corpus or model.
+        corpus or model; a folder with files that no run has left.
     ImportError
         `client` is an address and dask.distributed is not installed.
     """
@@ -445,6 +446,7 @@ def fit(
             f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
             " takes one shard after the other"
         )
+    Place(run).check_free("chain.npz", "sample.npz", "lengths-*.npy")
     run.mkdir(parents=True, exist_ok=True)
     options = {
         "callback": callback and (lambda i, state: callback(i, state.base)),

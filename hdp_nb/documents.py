@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TEXT_FORMATS', 'PARQUET_ROWS', 'FREE_VALUES', 'guess_text_format', 'text_files',
-           'check_parquet', 'bounded_rows', 'Texts', 'standard_input']
+           'check_parquet', 'bounded_batches', 'bounded_rows', 'Texts', 'standard_input']
 
 # %% ../nbs/03_documents.ipynb #90b7b0c4
 import csv
@@ -210,6 +210,31 @@ def check_parquet(meta: Any, packed: int) -> None:
             )
 
 
+def bounded_batches(batches: Iterable[Any], packed: int) -> Iterator[Any]:
+    """Take batches of a Parquet file until they are larger in memory than is honest.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+    packed : int
+        Bytes of the file.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+
+    Raises
+    ------
+    ValueError
+        By `check_size`.
+    """
+    total = 0
+    for batch in batches:
+        total += batch.nbytes
+        check_size(total, packed)
+        yield batch
+
+
 def bounded_rows(batches: Iterable[Any], packed: int) -> Iterator[Any]:
     """Take rows of a Parquet file until they are larger than is honest.
 
@@ -230,10 +255,8 @@ def bounded_rows(batches: Iterable[Any], packed: int) -> Iterator[Any]:
     ValueError
         By `check_size`.
     """
-    in_memory = in_texts = 0  # one text many times over takes little memory, too
-    for batch in batches:
-        in_memory += batch.nbytes
-        check_size(in_memory, packed)
+    in_texts = 0  # one text many times over takes little memory, too
+    for batch in bounded_batches(batches, packed):
         for row in batch.to_pylist():
             in_texts += sum(len(value) for value in row.values() if isinstance(value, str))
             check_size(in_texts, packed)

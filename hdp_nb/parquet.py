@@ -27,8 +27,8 @@ import hdp_nb
 from .checks import check_int, check_vocab
 from .corpus import Corpus
 from .counting import unpack_vectorizer
-from .documents import PARQUET_ROWS, check_parquet
-from .files import atomic_write, check_claim, check_size, reading
+from .documents import PARQUET_ROWS, bounded_batches, check_parquet
+from .files import atomic_write, check_claim, reading
 from .recounts import check_entries, check_same
 
 # %% ../nbs/80_parquet.ipynb #251f4aa6
@@ -305,12 +305,8 @@ def read_table(
                 found = str(schema.field(name).type) if name in schema.names else "no such column"
                 if found.replace("item:", "element:") != kind:
                     raise ValueError(f"takes a column {name} of {kind}, got {found}")
-            total, batches = 0, []
             rows = PARQUET_ROWS if "string" in columns.values() else 65_536
-            for batch in file.iter_batches(rows, columns=[*columns]):
-                batches.append(batch)
-                total += batch.nbytes
-                check_size(total, len(data))
+            batches = [*bounded_batches(file.iter_batches(rows, columns=[*columns]), len(data))]
             table = pa.Table.from_batches(batches) if batches else file.read([*columns])
         meta = json.loads((schema.metadata or {}).get(_META, b"{}"))
         arrays: dict[str, Any] = {}
