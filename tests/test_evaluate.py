@@ -438,16 +438,15 @@ def test_coherence_at_its_corners():
 
 def test_coherence_as_gensim_has_it():
     "Where all pairs occur together; for others gensim adds 1e-12 and has about -0.9 for our -1."
-    from gensim.corpora import Dictionary
-    from gensim.models.coherencemodel import CoherenceModel
-
+    corpora = pytest.importorskip("gensim.corpora")
+    models = pytest.importorskip("gensim.models")
     rng = np.random.default_rng(0)
     docs = [[f"w{v}" for v in rng.permutation(9)[:5]] for _ in range(60)]
     topics = [[f"w{v}" for v in rng.permutation(9)[:4]] for _ in range(3)]
-    other = CoherenceModel(
+    other = models.CoherenceModel(
         topics=topics,
         texts=docs,
-        dictionary=Dictionary(docs),
+        dictionary=corpora.Dictionary(docs),
         coherence="c_npmi",
         window_size=50,
         processes=1,

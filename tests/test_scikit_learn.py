@@ -105,7 +105,10 @@ def test_check_estimator(model, expected):
     "The same checks pass with the fractions rounded: see the tests of each class."
     status = checked(model, expected)
     assert not [(r["check_name"], str(r["exception"])) for r in status["failed"]]
-    assert {r["check_name"] for r in status["xfail"]} == {*expected}  # no excuse but those needed
+    run = {row["check_name"] for rows in status.values() for row in rows}
+    # No excuse but those needed; scikit-learn 1.6.0 has no check of the tag for sparse data.
+    assert {*expected} - run <= {"check_estimator_sparse_tag"}
+    assert {r["check_name"] for r in status["xfail"]} == {*expected} & run
     for row in status["xfail"]:
         if expected[row["check_name"]] == WHOLE:
             assert any("Fractions in data" in said for said in causes(row["exception"])), row
