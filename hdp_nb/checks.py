@@ -408,14 +408,21 @@ def check_table(X: Any) -> None:
     Raises
     ------
     ValueError
-        If `X` is or holds text, or rows of different lengths. The message says what takes such
-        data.
+        If `X` is or holds text, or rows of different lengths, or is empty. The message says what
+        takes such data.
     """
     takes = "counts of shape (n_docs, n_words) or a Corpus"
 
     def is_text(it: Any) -> bool:
         return isinstance(it, (str, os.PathLike))
 
+    if isinstance(X, (list, tuple)) and not X:
+        raise ValueError(f"X must hold at least one document, got an empty {type(X).__name__}")
+    if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.ndim == 2:
+        raise ValueError(
+            f"X must be {takes}, got a table of text of shape {X.shape}: topic models take one"
+            " column of it, with a string per document"
+        )
     rows = X if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else ()
     if is_text(X) or any(
         is_text(row) or isinstance(row, (list, tuple)) and row and is_text(row[0]) for row in rows

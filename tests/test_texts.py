@@ -115,6 +115,8 @@ def test_every_topic_model_takes_texts(model, tmp_path):
         (["the", "and of"], "no word is left of 3"),
         ([b"sea"], "X must|bytes|array"),
         ([["sea", "ship"], ["land"]], "Corpus.from_docs takes lists of words"),
+        ([], "X must hold at least one document, got an empty list"),
+        (np.array([["sea", "land"]]), r"a table of text of shape \(1, 2\): .* one column of it"),
     ],
 )
 def test_what_is_no_list_of_texts_is_refused(model, X, says):
