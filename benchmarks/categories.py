@@ -31,6 +31,7 @@ import time
 from common import machine, nips_sections, save, saved, table
 
 DIVISION = "division"
+PAPERS_SWEEPS = 100  # of the runs on papers without a number of sweeps in their names
 
 
 def makers(n_iter, **more):
@@ -330,7 +331,10 @@ def main():
     if "nips" in options.parts:
         for seed in range(options.splits):
             for name in options.papers_by:
-                note("nips", f"{name}, split {seed}", papers, seed, name)
+                key = f"{name}, split {seed}"
+                if options.sweeps != PAPERS_SWEEPS:
+                    key += f", {options.sweeps} sweeps"
+                note("nips", key, papers, seed, name)
     for share in options.shares:
         rows = [r for key, r in found.get("bible", {}).items() if key.startswith(f"{share},")]
         if rows:
