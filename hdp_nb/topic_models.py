@@ -121,7 +121,7 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _first_eta(self, n_words: int) -> float:
         "Where an eta that is learned begins."
-        return _FIRST_ETA if n_words <= _FEW_WORDS else min(_FIRST_ETA, _PSEUDO_TOKENS / n_words)
+        return _FIRST_ETA if n_words <= _FEW_WORDS else _PSEUDO_TOKENS / n_words
 
     def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
         "Pseudo-tokens of the seed words, if there are any; sets `seed_names_` and `seeds_`."
