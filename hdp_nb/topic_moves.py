@@ -402,7 +402,7 @@ class TopicMoves:
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
         self.least = check_int("least", least, 1)
         self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1, MOST_MOVES)
-        self.corpus, self._time = inner.corpus, (math.inf, 0)
+        self.corpus, self._time, self._cool = inner.corpus, (math.inf, 0), self.tune
         if hasattr(inner, "cells"):
             self.cells = _counted_cells(inner.cells, self.corpus.offsets)
         else:
@@ -448,8 +448,14 @@ class TopicMoves:
         return state if self.sample is None else state._replace(sample=self.sample.init(rng))
 
     def anneal_for(self, n: int) -> None:
-        "End the annealing after n sweeps: between two runs, where time may end the next."
-        self.tune = n
+        """End the annealing after n sweeps: between two runs, where time may end the next.
+
+        With 1,000 words or more there are no moves from then on until `tune` sweeps are done, as
+        with fifty topics.
+        """
+        self._cool = n
+        if self._p is not _LARGE:
+            self.tune = n
         if self.sample is not None:
             self.sample.anneal_for(n)
 
@@ -504,7 +510,7 @@ class TopicMoves:
         done, K = int(state.n_done), self._n_topics(state)
         if done == 0 and self.tune > 0:
             return 0, self._p, 1.0, 0, 0
-        if done < self.tune and self._p is _LARGE and K >= _ENOUGH:
+        if done < self.tune and self._p is _LARGE and (K >= _ENOUGH or done >= self._cool):
             return 0, self._p, 1.0, 0, 0
         if done < self.tune:
             _, move, fit = self._costs(K)
