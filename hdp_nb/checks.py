@@ -419,10 +419,7 @@ def check_table(X: Any) -> None:
     if isinstance(X, (list, tuple)) and not X:
         raise ValueError(f"X must hold at least one document, got an empty {type(X).__name__}")
     if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.ndim == 2:
-        raise ValueError(
-            f"X must be {takes}, got a table of text of shape {X.shape}: topic models take one"
-            " column of it, with a string per document"
-        )
+        raise ValueError(f"X must be {takes}, or one column of this table of text {X.shape}")
     rows = X if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else ()
     if is_text(X) or any(
         is_text(row) or isinstance(row, (list, tuple)) and row and is_text(row[0]) for row in rows
