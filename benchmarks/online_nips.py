@@ -15,7 +15,8 @@ score.
 
 Curves are kept in results/online_nips.json; those that are there already are not made again, unless
 they were shorter. In that file "moves, from 100" has 1,200 seconds, "plain, 300" and "Algorithm 2,
-from 100" have 600, "sampler" 480, the others 120: --seconds 1200 --arms "moves, from 100", and so on.
+from 100" have 600, "sampler" has 480, the others 120: --seconds 1200 --arms "moves, from 100", and
+so on.
 """
 
 import argparse
