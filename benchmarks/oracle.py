@@ -138,14 +138,12 @@ class Run:
     "A chain of `HDP` that has so many CPU seconds, with what it would keep."
 
     def __init__(self, sampler, rng, seconds):
-        from hdp_nb.convergence import plan_rounds
+        from hdp_nb.convergence import Pace, plan_rounds
 
-        self.sampler, self.rng, self.seconds, self.clock = sampler, rng, seconds, 0.0
+        self.sampler, self.rng, self.clock = sampler, rng, 0.0
         self.kept, self.log_mixture, self.rounds = {}, [], plan_rounds(MOST, THIN, 5)
-        self.tune = self.annealed = getattr(sampler, "tune", 0)
-        self.last = None  # seconds and sweeps when it has looked
-        if hasattr(sampler, "within"):
-            sampler.within(seconds, MOST)
+        self.pace = Pace(sampler, seconds, MOST, clock=lambda: self.clock)
+        self.looks = {*self.pace.looks(self.rounds)}
         began = time.process_time()
         self.state = sampler.init(rng)
         self.clock += time.process_time() - began
@@ -159,25 +157,14 @@ class Run:
             self.kept[n] = self.sampler.snapshot(self.state)
         self.clock += time.process_time() - began
         self.log_mixture.append(float(info["log_mixture"]))
-        if n + 1 in (2, 4, 8, *self.rounds):
-            self.look(n + 1)
-
-    def look(self, n):
-        "Plan the annealing, as `max_time` does."
-        from hdp_nb.convergence import shorten_tuning
-
-        last, self.last = self.last, (self.clock, n)
-        if last is None or n > self.annealed:
-            return
-        n_in_time = n + (self.seconds - self.clock) * (n - last[1]) / (self.clock - last[0])
-        self.annealed = shorten_tuning(self.tune, n, n_in_time, MOST)
-        self.sampler.anneal_for(self.annealed)
+        if n + 1 in self.looks:
+            self.pace.look(n + 1)
 
     def told(self):
         "What `HDP` would keep, its last state, and how good the fit is."
         n = len(self.log_mixture)
         first = next(end for end in self.rounds if end >= n) // 2
-        first = max(first, -(-self.annealed // THIN) * THIN)
+        first = max(first, -(-self.pace.annealed // THIN) * THIN)
         samples = [sample for i, sample in self.kept.items() if i >= first]
         last = self.sampler.snapshot(self.state)
         half = self.log_mixture[-(n // 2) :]
@@ -186,7 +173,7 @@ class Run:
             "last": last,
             "fit": sum(half) / len(half),
             "sweeps": n,
-            "annealed": self.annealed,
+            "annealed": self.pace.annealed,
         }
 
 

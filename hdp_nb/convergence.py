@@ -11,7 +11,7 @@ __all__ = ['LARGEST_RHAT', 'FEWEST_DRAWS', 'SAME_SHARE', 'SAME_FIT', 'SAME_SCORE
 # %% ../nbs/60_convergence.ipynb #9018acc7
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import joblib
@@ -396,11 +396,13 @@ class Pace:
         For those with `tune`, the number of sweeps that have annealed moves, and `anneal_for(n)`,
         which sets it; for others this does nothing. Those with `within(seconds, n_iter)` are told.
     end : float
-        When the time is up, by `time.monotonic`; infinity for never.
+        When the time is up, by `clock`; infinity for never.
     n_iter : int
         The most sweeps.
     n_chains, n_jobs : int
         Chains, and how many of them are run at a time, as joblib has it; None for all cores.
+    clock : callable, optional
+        Returns seconds; by default `time.monotonic`.
 
     Attributes
     ----------
@@ -409,8 +411,15 @@ class Pace:
     """
 
     def __init__(
-        self, sampler: Any, end: float, n_iter: int, n_chains: int = 1, n_jobs: int | None = None
+        self,
+        sampler: Any,
+        end: float,
+        n_iter: int,
+        n_chains: int = 1,
+        n_jobs: int | None = None,
+        clock: Callable[[], float] | None = None,
     ):
+        self._clock = clock or time.monotonic
         samplers = sampler if isinstance(sampler, list) else [sampler]
         self._samplers = [s for s in samplers if end < math.inf and hasattr(s, "anneal_for")]
         self._tune = max((s.tune for s in self._samplers), default=0)
@@ -418,7 +427,7 @@ class Pace:
         n_threads = min(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs), n_chains)
         for s in self._samplers:
             if hasattr(s, "within"):
-                s.within((end - time.monotonic()) * n_threads / n_chains, n_iter)
+                s.within((end - self._clock()) * n_threads / n_chains, n_iter)
         self._last: tuple[float, int] | None = None  # when it has looked, and sweeps by then
 
     def looks(self, rounds: list[int]) -> list[int]:
@@ -427,7 +436,7 @@ class Pace:
 
     def look(self, n_done: int) -> None:
         "Plan the annealing by the time that sweeps have taken since the last look."
-        now, last = time.monotonic(), self._last
+        now, last = self._clock(), self._last
         self._last = now, n_done
         # Before the first look kernels are compiled; once the annealing is over, it is over.
         if last is None or not last[1] < n_done <= self.annealed:
