@@ -572,6 +572,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'hdp_nb.evidence._Powered.params': ('evidence.html#_powered.params', 'hdp_nb/evidence.py'),
                                  'hdp_nb.evidence._Powered.sweep': ('evidence.html#_powered.sweep', 'hdp_nb/evidence.py'),
                                  'hdp_nb.evidence._PoweredPrior': ('evidence.html#_poweredprior', 'hdp_nb/evidence.py'),
+                                 'hdp_nb.evidence._as_fit_counts': ('evidence.html#_as_fit_counts', 'hdp_nb/evidence.py'),
                                  'hdp_nb.evidence._by_powers': ('evidence.html#_by_powers', 'hdp_nb/evidence.py'),
                                  'hdp_nb.evidence._check_fixed': ('evidence.html#_check_fixed', 'hdp_nb/evidence.py'),
                                  'hdp_nb.evidence._check_power': ('evidence.html#_check_power', 'hdp_nb/evidence.py'),

@@ -287,6 +287,11 @@ def _by_powers(R: int, begin: Callable, sweep: Callable, log_p: Callable) -> _Pa
     return _Path(t, 0.0, begin, step, differences)
 
 
+def _as_fit_counts(X):
+    "X as a corpus; raw texts are counted as `fit` counts them."
+    return as_corpus(count_texts(X) if is_texts(X) else X)
+
+
 def _topic_path(model: Any, X: Any, R: int) -> _Path:
     "The path of an HDP or LDA."
     _check_fixed(model, "the likelihood has a power")
@@ -298,7 +303,7 @@ def _topic_path(model: Any, X: Any, R: int) -> _Path:
         gamma_prior=model.gamma_prior,
         alpha_per_document=model.alpha_per_document,
     )
-    corpus = as_corpus(count_texts(X) if is_texts(X) else X)
+    corpus = _as_fit_counts(X)
     if isinstance(model, HDP):
         sampler: Any = PoweredHDP(corpus, init=1, **options)
     else:
@@ -356,7 +361,7 @@ def _mixture_path(model: Any, X: Any, R: int) -> _Path:
 def _eta_path(model: Any, X: Any, R: int) -> _Path:
     "The path (Z5) of a tree or of a nested DP."
     _check_fixed(model, "it is led down from infinity")
-    corpus = as_corpus(count_texts(X) if is_texts(X) else X)
+    corpus = _as_fit_counts(X)
     sampler = model._sampler(corpus)
     V, N = corpus.n_words, corpus.n_tokens
     u = N / (N + V * model.eta) * (np.arange(R + 1) / R) ** 2
