@@ -3,6 +3,7 @@ tools/ is, and a browser.
 """
 
 import contextlib
+import gc
 import os
 import re
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+# Looking for garbage in all that thousands of tests and a compiler keep takes a tenth of the time.
+gc.set_threshold(100_000, 50, 100)
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Half of all the work would be compiling the same kernels in every process again.
 KERNELS = Path(__file__).parent.parent / ".numba_cache"
@@ -100,6 +103,10 @@ def pytest_collection_modifyitems(config, items):
         stem = item.path.stem
         if stem != "test_notebooks" or "made_anew" in item.fixturenames:
             item.add_marker(pytest.mark.xdist_group(ONE_GROUP.get(stem, stem)))
+
+
+def pytest_collection_finish(session):
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ A kernel of these differs from a new one in nothing but `sys.modules`.
 """
 
 import builtins
+import gc
 import importlib
 import json
 import os
@@ -33,6 +34,8 @@ def serve(path):
     for module in MODULES:
         importlib.import_module(module)
     del builtins.get_ipython
+    gc.set_threshold(100_000, 50, 100)  # as in tests/conftest.py
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
     server = socket.socket(socket.AF_UNIX)
     server.bind(path)

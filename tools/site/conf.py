@@ -5,6 +5,7 @@ only import are folded, and so are long ones that go into the package; figures g
 equations are linked where they are cited.
 """
 
+import gc
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import nbformat
 import yaml
 
 os.environ["NUMBA_DISABLE_JIT"] = "1"  # docstrings are those of functions, not of their dispatchers
+gc.disable()  # a sixth of the time, and what there is of garbage ends with the process
 HERE = Path(__file__).resolve().parent
 ROOT, NBS = HERE.parent.parent, HERE.parent.parent / "nbs"
 sys.path[:0] = [str(HERE.parent), str(ROOT)]
