@@ -6,9 +6,9 @@
 text: the Bible, the five splits of online_text.py, 200 documents of each kept for scoring; eta 0.5,
 0.1 and learned; 48 passes in minibatches of 500. Arms: Algorithm 2 of Bryant & Sudderth with one
 round of the restricted iteration, as printed, and with eight; memoized inference in batches of 100,
-24 rounds, in the last quarter of which nothing is split; the package's moves; plain inference; and
-both kinds of moves one after the other: the memoized ones from the model that the package's end
-with. Of every model the bound of the whole corpus, too, after 10 passes without moves.
+24 rounds, in the last quarter of which nothing is split; the package's moves; plain inference; the
+sampler; and both kinds of moves one after the other: the memoized ones from the model that the
+package's end with. Of every model the bound of the whole corpus, too, after 10 passes without moves.
 
 bars: the paper's, documents of three densities, and Zipf frequencies; five corpora of each; 12
 passes (dense documents: 24) in minibatches of 200, kappa 0.5, eta 0.5; all with moves from two
@@ -23,9 +23,14 @@ the documents. The score of the planted topics themselves is kept beside.
 Runs that are in results/online_bound.json already are not made again.
 That file has two corpora of bars (--parts bars --splits 2), without a sampler and 50 topics; no
 bounds at eta 0.5 (--parts text --eta 0.5 --no-bound), where plain inference and the package's
-moves are those of online_kjv.json; both kinds of moves one after the other once, at eta 0.1; a
+moves are those of online_kjv.json, as is the sampler at every eta; both kinds of moves one after
+the other once, at eta 0.1; a
 stream of a million documents (--parts stream), and three of 250,000 (--parts stream --documents
 250000 --streams 0 1 2), 200 topics without moves in the first of these only.
+
+Another --corpus has a file of its own: online_bound_sotu.json and online_bound_cgc.json have five
+splits with eta learned, 24 passes, no bounds and not the arm with both kinds of moves (--parts text
+--eta learned --passes 24 --no-bound --arms ..., with --corpus sotu and HDP_NB_DATA/cgc/cgc.npz).
 """
 
 import argparse
@@ -34,7 +39,7 @@ import os
 import time
 from pathlib import Path
 
-from common import load, machine, memory, save, saved, table
+from common import load, machine, memory, save, saved, short, table
 from online_text import Known, online, sampled
 
 BATCH, ROUNDS = 500, 24
@@ -44,6 +49,7 @@ TEXT = (
     "memoized, from 10",
     "moves, from 10",
     "plain, 200",
+    "sampler",
     "moves, then memoized",
 )
 BARS = {
@@ -118,8 +124,8 @@ def settled(train, state, learn, seed):
     return model.state, judged(model, OnlineOptions(eta_prior=(1.0, 1.0) if learn else None))
 
 
-def fit(arm, train, eta, learn, seed, n_passes, batch, **more):
-    "The state that an arm ends with, and what it has counted."
+def fit(arm, train, eta, learn, seed, n_passes, batch, n_iter=240, **more):
+    "The state that an arm ends with, after n_iter sweeps if it samples, and what it has counted."
     import numpy as np
 
     from hdp_nb.variational import VariationalState, first_state
@@ -134,7 +140,7 @@ def fit(arm, train, eta, learn, seed, n_passes, batch, **more):
         model, made = memoized(train, start, learn, seed, ROUNDS, 100)
         return model.state, made
     if arm == "sampler":
-        return sampled(train, eta, learn, seed, n_iter=100), {}
+        return sampled(train, eta, learn, seed, n_iter), {}
     moves = arm.startswith("moves")
     state = online(train, K, moves, eta, learn, seed, n_passes, batch, **more)
     if arm == "moves, then memoized":
@@ -181,7 +187,7 @@ def bars(arm, kind, seed):
     train, truth = make_bars(n_test=200, random_state=seed, **BARS[kind])
     n_passes = 24 if kind == "1" else 12
     began = time.process_time()
-    state, made = fit(arm, train, 0.5, False, seed, n_passes, 200, K=2, kappa=0.5)
+    state, made = fit(arm, train, 0.5, False, seed, n_passes, 200, n_iter=100, K=2, kappa=0.5)
     seconds = time.process_time() - began
     share = truth.pi.mean(axis=0) if "Zipf" in kind else np.full(20, 0.05)
     concentration = BARS[kind]["concentration"]
@@ -341,14 +347,15 @@ def main():
     parser.add_argument("--documents", type=int, default=1_000_000, help="of the stream")
     parser.add_argument("--streams", type=int, nargs="+", default=[0], help="seeds of the stream")
     options = parser.parse_args()
-    found = {"text": {}, "bars": {}, "stream": {}} | saved("online_bound")
+    name = "online_bound" + f"_{short(options.corpus)}" * (options.corpus != "kjv")
+    found = {"text": {}, "bars": {}, "stream": {}} | saved(name)
     found |= {"splits": options.splits, "passes": options.passes}
 
     def note(kind, key, make, *arguments):
         if key not in found[kind]:
             found[kind][key] = make(*arguments)
             found["machine"] = machine()
-            save("online_bound", found)
+            save(name, found)
             print(key, found[kind][key], flush=True)
         return found[kind][key]
 

@@ -2,9 +2,10 @@
 sampler, and gensim's HDP (Bryant & Sudderth 2012, figures 2b, 2e and 2h).
 
     HDP_NB_DATA=FOLDER python benchmarks/online_nips.py [--seconds 240] [--arms "plain, 300" ...]
+                                                        [--splits 0]
 
 1,392 papers to learn from and 348 to score, drawn at random (which ones the paper had is not
-known); minibatches of 200, kappa 0.5; eta begins at 0.5 and is learned, but by gensim, which
+known; --splits names the seeds of the draw and of the methods); minibatches of 200, kappa 0.5; eta begins at 0.5 and is learned, but by gensim, which
 cannot and has its own 0.01. Every method has so many CPU seconds, what compiling and scoring take
 not counted; with moves, nothing new is tried in the last quarter. "Algorithm 2" is the paper's,
 whose moves the bound judges, with eight rounds of the restricted iteration. The direct sampler is
@@ -20,6 +21,7 @@ so on.
 """
 
 import argparse
+import itertools
 import os
 import time
 from pathlib import Path
@@ -144,7 +146,7 @@ def gensim(train, curve, T, seed, eta=0.01):
             return
 
 
-def fill(arm, train, curve, seed=0):
+def fill(arm, train, curve, seed):
     if ARMS[arm] is None:
         sampled(train, curve, seed)
     elif arm == "gensim":
@@ -159,21 +161,23 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seconds", type=float, default=240.0, help="of CPU time, for each method")
     parser.add_argument("--arms", nargs="+", default=list(ARMS), choices=ARMS)
+    parser.add_argument("--splits", type=int, nargs="+", default=[0])
     options = parser.parse_args()
     corpus = load(Path(os.environ["HDP_NB_DATA"]) / "nips" / "nips.npz")[0]
-    train, test = corpus.split_docs(348, np.random.default_rng(0))
-    sizes = {"train": train.n_docs, "test": test.n_docs, "words": train.n_words}
-    sizes["tokens"] = corpus.n_tokens
-    for arm in options.arms:
-        done = saved("online_nips").get("curves", {}).get(arm, [[0.0]])
+    for split, arm in itertools.product(options.splits, options.arms):
+        train, test = corpus.split_docs(348, np.random.default_rng(split))
+        sizes = {"train": train.n_docs, "test": test.n_docs, "words": train.n_words}
+        sizes["tokens"] = corpus.n_tokens
+        key = arm + f", split {split}" * (split > 0)
+        done = saved("online_nips").get("curves", {}).get(key, [[0.0]])
         if done[-1][0] >= options.seconds:
             continue
-        print(arm, flush=True)
-        fill(arm, train[:20], Curve(test[:5], 0.01))  # compiles
+        print(key, flush=True)
+        fill(arm, train[:20], Curve(test[:5], 0.01), split)  # compiles
         curve = Curve(test, options.seconds)
-        fill(arm, train, curve)
+        fill(arm, train, curve, split)
         found = {"curves": {}} | saved("online_nips") | sizes | {"machine": machine()}
-        found["curves"][arm] = curve.points
+        found["curves"][key] = curve.points
         save("online_nips", found)
 
 
