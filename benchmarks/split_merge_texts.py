@@ -10,7 +10,7 @@ the folder that HDP_NB_DATA names. As in the paper 80% of the documents are for 
 cuts the documents, too), eta is 0.2, priors are Gamma(1, 1), the start is sequential prediction,
 and there are proposals, here ten, before each of the first 50 sweeps. The moves of topics are made
 as by default, annealing included. Noted of a run: the log likelihood per word, the best so far at
-ten marks, and its mean over the last tenth of the sweeps; the held-out score of the average of five
+ten marks, and its mean over the last tenth of the sweeps; the held-out score of the average of six
 samples of the second half; topics; proposals accepted; CPU seconds. Runs that are in
 results/split_merge_texts.json already are not made again.
 """
