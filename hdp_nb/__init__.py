@@ -485,7 +485,8 @@ def _cached(folder):
             return None
 
         def load_overload(self, sig, target_context):
-            target_context.refresh()
+            from numba.core.runtime import rtsys
+            rtsys.initialize(target_context)
             try:
                 path = self._path(sig, target_context.codegen())
             except Exception:  # it cannot be kept

@@ -27,6 +27,7 @@ _MOST_PASSES = 20
 
 # %% ../nbs/61_consensus.ipynb #71d96c53
 _BLOCK = 4096  # items at a time, so that no dense table of all of them is needed
+_FEW = 16  # where fewer cells than one in so many are not 0, a sparse product is the faster one
 
 
 def _scaled(counts: Any) -> csr_array:
@@ -47,11 +48,19 @@ def _add_matched(total: np.ndarray, table: csr_array, label: np.ndarray) -> None
     total[row[known], to[known]] += table.data[known]
 
 
-def _matched(table: csr_array, total: np.ndarray, least_cosine: float) -> np.ndarray:
-    "The column of `total` that each column of `table` is matched to by (O2); -1 for none."
+def _inner(table: csr_array, total: np.ndarray) -> np.ndarray:
+    "Inner products of the columns of `table` with those of `total`."
+    if _FEW * table.nnz < table.shape[0] * table.shape[1]:
+        return table.T @ total
     inner = np.zeros((table.shape[1], total.shape[1]), np.float32)
     for i in range(0, table.shape[0], _BLOCK):
         inner += table[i : i + _BLOCK].toarray().T @ total[i : i + _BLOCK]
+    return inner
+
+
+def _matched(table: csr_array, total: np.ndarray, least_cosine: float) -> np.ndarray:
+    "The column of `total` that each column of `table` is matched to by (O2); -1 for none."
+    inner = _inner(table, total)
     size = np.sqrt(np.bincount(table.indices, table.data**2.0, minlength=table.shape[1]))
     length = np.sqrt(np.einsum("vl,vl->l", total, total))
     inner[inner < least_cosine * np.outer(size, length)] = 0
