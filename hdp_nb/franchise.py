@@ -7,7 +7,6 @@ __all__ = ['FranchiseState', 'fill_workspace', 'find_table', 'serve_tables', 're
            'log_franchise', 'empty_franchise', 'seat_by_topic', 'FranchiseSampler']
 
 # %% ../nbs/15_franchise.ipynb #75b0610b
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
 from .recounts import check_kept_or_state, check_topics
+from .table_words import sort_by_table, weigh_table
 from hdp_nb.topics import (
     FranchisePrior,
     TopicCounts,
@@ -85,9 +85,6 @@ class FranchiseState(NamedTuple):
         return self._replace(**{name: array.copy() for name, array in self._asdict().items()})
 
 # %% ../nbs/15_franchise.ipynb #6d6b8c9a
-_CHUNK = 32  # words of a block multiplied up before a logarithm is taken
-
-
 @njit(nogil=True)
 def _find_free(m_k, workspace, gamma):
     "Give mass gamma to the first slot without tables, for a new dish; -1 if there is none."
@@ -128,11 +125,10 @@ def fill_workspace(state: Any, workspace: TopicWorkspace) -> None:
     workspace.m[0] = m
     workspace.free[0] = _find_free(state.m_k, workspace, state.gamma[()])
 
-
 # %% ../nbs/15_franchise.ipynb #c21953cc
 @njit(nogil=True, _nrt=False)
 def _refresh(workspace, a, k_jt, b, end):
-    "The coefficients c_k of (K1); a document's tables, which serve all it has, are b, ..., end - 1."
+    "The coefficients c_k of (K1) for all dishes; the document's tables are b, ..., end - 1."
     coef, base, n_jk, mass, total = (
         workspace.coef,
         workspace.base,
@@ -254,90 +250,14 @@ def _seat_tokens(rng, state, workspace, x, offsets, j, start):
         _take_first_free(m_k, workspace, gamma)
     return end - first
 
-# %% ../nbs/15_franchise.ipynb #b7715897
-@njit(nogil=True)
-def _begin_block(num, den, n_vk, v, total, eta):
-    "The first word's factor of the block predictive, for all dishes at once."
-    for k in range(num.shape[0]):
-        num[k] = n_vk[v, k] + eta
-        den[k] = total[k]
-
-
-@njit(nogil=True)
-def _multiply_in(num, den, n_vk, v, total, e, d):
-    "Multiply one word's factor of the block predictive in, for all dishes at once."
-    for k in range(num.shape[0]):
-        num[k] *= n_vk[v, k] + e
-        den[k] *= total[k] + d
-
-
-@njit(nogil=True)
-def _take_logs(num, den, log_w):
-    "Add the logarithms of the quotients to log_w and start new products."
-    for k in range(num.shape[0]):
-        log_w[k] += math.log(num[k]) - math.log(den[k])
-        num[k] = den[k] = 1.0
-
-
-@njit(nogil=True)
-def _exponentiate(p, mass, log_w):
-    "p = mass exp(log_w), scaled so that the largest exponent is 0."
-    top = -np.inf
-    for k in range(p.shape[0]):
-        if mass[k] > 0.0:
-            top = max(top, log_w[k])
-    for k in range(p.shape[0]):
-        p[k] = mass[k] * math.exp(log_w[k] - top) if mass[k] > 0.0 else 0.0
-
-# %% ../nbs/15_franchise.ipynb #1740e17b
-@njit(nogil=True, _nrt=False)
-def _weigh_block(workspace, n_vk, x, tokens, eta):
-    "workspace.p[k] becomes mass_k f_k(the words of `tokens` together), up to a common factor."
-    num, den, log_w, p = workspace.num, workspace.den, workspace.log_w, workspace.p
-    mass, total, seen = workspace.mass, workspace.total, workspace.seen
-    n, v = tokens.shape[0], x[tokens[0]]
-    if n == 1:
-        weigh_topics(p, workspace.base, n_vk, v, eta)
-        return
-    _begin_block(num, den, n_vk, v, total, eta)
-    log_w[:] = 0.0
-    seen[v] = 1
-    for r in range(1, n):
-        v = x[tokens[r]]
-        _multiply_in(num, den, n_vk, v, total, eta + seen[v], float(r))
-        seen[v] += 1
-        if r % _CHUNK == _CHUNK - 1:
-            _take_logs(num, den, log_w)
-    for r in range(n):
-        seen[x[tokens[r]]] = 0
-    if n < _CHUNK:
-        for k in range(p.shape[0]):
-            p[k] = mass[k] * (num[k] / den[k])
-    else:
-        _take_logs(num, den, log_w)
-        _exponentiate(p, mass, log_w)
-
-# %% ../nbs/15_franchise.ipynb #efbfaf2f
-@njit(nogil=True)
-def _sort_by_table(state, workspace, first, end, j):
-    "Counting sort of a document's tokens by table, into `workspace.order` and `workspace.ends`."
-    order, ends, t, n_jt = workspace.order, workspace.ends, state.t, state.n_jt
-    position = 0
-    for s in range(state.n_tables[j]):
-        ends[s] = position
-        position += n_jt[first + s]
-    for i in range(first, end):
-        order[ends[t[i]]] = i
-        ends[t[i]] += 1
-
-
+# %% ../nbs/15_franchise.ipynb #de779003
 @njit(nogil=True)
 def _move_words(n_vk, x, tokens, k, by):
     "Add `by` to the counts of these tokens' words in dish k."
     for i in tokens:
         n_vk[x[i], k] += by
 
-# %% ../nbs/15_franchise.ipynb #de779003
+
 @njit(nogil=True, _nrt=False)
 def serve_tables(
     rng: np.random.Generator,
@@ -378,7 +298,7 @@ def serve_tables(
     order, ends, free = workspace.order, workspace.ends, workspace.free[0]
     first, end, eta = offsets[j], offsets[j + 1], state.eta[()]
     v_eta, died = n_vk.shape[0] * eta, False
-    _sort_by_table(state, workspace, first, end, j)
+    sort_by_table(state, workspace, first, end, j)
     for t in range(start, state.n_tables[j]):
         n, old = n_jt[first + t], k_jt[first + t]
         if n == 0:
@@ -392,7 +312,7 @@ def serve_tables(
         mass[old], total[old] = m_k[old], n_k[old] + v_eta
         base[old] = mass[old] / total[old]
         died |= m_k[old] == 0
-        _weigh_block(workspace, n_vk, x, tokens, eta)
+        weigh_table(workspace, n_vk, x, tokens, eta)
         k = draw_weighted(rng, workspace.p, workspace.partial)
         _move_words(n_vk, x, tokens, k, 1)
         n_k[k] += n
@@ -470,7 +390,7 @@ def _sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, serve):
     return True
 
 # %% ../nbs/15_franchise.ipynb #b0184417
-@njit(nogil=True)
+@njit(nogil=True, _nrt=False)
 def log_franchise(state: FranchiseState, offsets: np.ndarray) -> float:
     """Log probability of a seating: tokens at tables and tables with dishes, without the words.
 
@@ -530,6 +450,24 @@ def empty_franchise(
     )
 
 # %% ../nbs/15_franchise.ipynb #7a08c411
+_AT_A_TIME = 2**15  # tokens
+
+
+def _seat_some(state: FranchiseState, offsets: np.ndarray, begin: int, end: int, K: int) -> None:
+    "Seat the tokens of some documents by their topics, of which there are K, in place."
+    some = slice(offsets[begin], offsets[end])
+    document = np.repeat(np.arange(begin, end), np.diff(offsets[begin : end + 1]))
+    tables, table, n = np.unique(
+        document * K + state.z[some], return_inverse=True, return_counts=True
+    )
+    j, k = tables // K, tables % K  # tables in order of document, then topic
+    n_tables = np.bincount(j - begin, minlength=end - begin)
+    place = np.arange(len(tables)) - (np.cumsum(n_tables) - n_tables)[j - begin]
+    state.n_tables[begin:end], state.t[some] = n_tables, place[table]
+    state.n_jt[offsets[j] + place], state.k_jt[offsets[j] + place] = n, k
+    state.m_k[:K] += np.bincount(k, minlength=K)
+
+
 def seat_by_topic(
     corpus: Corpus, z: ArrayLike, alpha: float | np.ndarray, gamma: float, eta: float = 0.5
 ) -> FranchiseState:
@@ -555,19 +493,19 @@ def seat_by_topic(
         If `z` does not hold one whole number per token.
     """
     z = check_topics("z", z, corpus)
-    topics, z = np.unique(z, return_inverse=True)
+    topics = np.unique(z)
     K = len(topics)
     state = empty_franchise(corpus, alpha, gamma, eta, capacity=16 * (K // 16 + 1))
-    document = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
-    tables, table, n = np.unique(document * K + z, return_inverse=True, return_counts=True)
-    j, k = tables // K, tables % K  # tables in order of document, then topic
-    state.n_tables[:] = np.bincount(j, minlength=corpus.n_docs)
-    first = np.cumsum(state.n_tables) - state.n_tables
-    place = np.arange(len(tables)) - first[j]
-    state.t[:], state.z[:] = place[table], z
-    state.n_jt[corpus.offsets[j] + place], state.k_jt[corpus.offsets[j] + place] = n, k
-    np.add.at(state.n_vk, (corpus.x, z), 1)
-    state.n_k[:K], state.m_k[:K] = np.bincount(z, minlength=K), np.bincount(k, minlength=K)
+    offsets, begin = corpus.offsets, 0
+    while begin < corpus.n_docs:  # some documents at a time, since sorting takes room
+        end = max(int(np.searchsorted(offsets, offsets[begin] + _AT_A_TIME)), begin + 1)
+        end = min(end, corpus.n_docs)
+        some = slice(offsets[begin], offsets[end])
+        state.z[some] = np.searchsorted(topics, z[some])
+        _seat_some(state, offsets, begin, end, K)
+        np.add.at(state.n_vk, (corpus.x[some], state.z[some]), 1)
+        begin = end
+    state.n_k[:K] = np.bincount(state.z, minlength=K)
     state.K[()] = K
     return state
 

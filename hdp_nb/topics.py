@@ -188,12 +188,8 @@ class TopicWorkspace(NamedTuple):
     ----------
     n_jk : float array, shape (capacity,)
         Tokens of the current document in each dish.
-    mass : float array, shape (capacity,)
-        m_k, and gamma in the free slot.
-    total : float array, shape (capacity,)
-        n_k + V eta.
-    base : float array, shape (capacity,)
-        mass/total.
+    mass, total, base : float arrays, shape (capacity,)
+        m_k, and gamma in the free slot; n_k + V eta; mass/total.
     coef : float array, shape (capacity,)
         (n_jk + a mass)/total, see (K1).
     p, partial : float arrays, shape (capacity,)
