@@ -651,8 +651,11 @@ def find_consensus(
     number = np.append(np.argsort(order), -1)
     labels, existence = [number[label] for label in labels], existence[order]
     rest, draws = float(draws[:, n].mean()), draws[:, order]
-    between = _similarity(samples, labels, n, chain), _node_weights(samples, labels, n)
-    between += (_flows(samples, labels, draws),)
+    between = (
+        _similarity(samples, labels, n, chain),
+        _node_weights(samples, labels, n),
+        _flows(samples, labels, draws),
+    )
     words: Any = [None] * 2 if samples[0].prior is None else _word_moments(samples, labels, n)
     documents: Any = [None] * 2
     if samples[0].documents is not None:

@@ -19,7 +19,7 @@ from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
 from .recounts import check_kept_or_state, check_topics
-from .table_words import sort_by_table, weigh_table
+from .table_words import sort_by_table, uncounted, weigh_dishes
 from hdp_nb.topics import (
     FranchisePrior,
     TopicCounts,
@@ -126,7 +126,7 @@ def fill_workspace(state: Any, workspace: TopicWorkspace) -> None:
     workspace.free[0] = _find_free(state.m_k, workspace, state.gamma[()])
 
 # %% ../nbs/15_franchise.ipynb #c21953cc
-@njit(nogil=True, _nrt=False)
+@uncounted
 def _refresh(workspace, a, k_jt, b, end):
     "The coefficients c_k of (K1) for all dishes; the document's tables are b, ..., end - 1."
     coef, base, n_jk, mass, total = (
@@ -178,7 +178,7 @@ def _empty_table(n_jt, b, end):
     return b
 
 # %% ../nbs/15_franchise.ipynb #3d29e35f
-@njit(nogil=True, _nrt=False)
+@uncounted
 def _seat_tokens(rng, state, workspace, x, offsets, j, start):
     "Gibbs over the tables of document j's tokens from `start` on; returns how many are done."
     t, z, n_jt, k_jt = state.t, state.z, state.n_jt, state.k_jt
@@ -258,7 +258,7 @@ def _move_words(n_vk, x, tokens, k, by):
         n_vk[x[i], k] += by
 
 
-@njit(nogil=True, _nrt=False)
+@uncounted
 def serve_tables(
     rng: np.random.Generator,
     state: Any,
@@ -312,7 +312,7 @@ def serve_tables(
         mass[old], total[old] = m_k[old], n_k[old] + v_eta
         base[old] = mass[old] / total[old]
         died |= m_k[old] == 0
-        weigh_table(workspace, n_vk, x, tokens, eta)
+        weigh_dishes(workspace, n_vk, x, tokens, eta)
         k = draw_weighted(rng, workspace.p, workspace.partial)
         _move_words(n_vk, x, tokens, k, 1)
         n_k[k] += n
@@ -331,7 +331,7 @@ def serve_tables(
     return state.n_tables[j]
 
 # %% ../nbs/15_franchise.ipynb #79149d8c
-@njit(nogil=True, _nrt=False)
+@uncounted
 def _renumber_tables(state, workspace, first, end, j):
     "Close the gaps in the numbering of document j's tables."
     t, n_jt, k_jt, label, new = state.t, state.n_jt, state.k_jt, workspace.ends, 0
@@ -390,7 +390,7 @@ def _sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, serve):
     return True
 
 # %% ../nbs/15_franchise.ipynb #b0184417
-@njit(nogil=True, _nrt=False)
+@uncounted
 def log_franchise(state: FranchiseState, offsets: np.ndarray) -> float:
     """Log probability of a seating: tokens at tables and tables with dishes, without the words.
 

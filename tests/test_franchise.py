@@ -31,7 +31,7 @@ from hdp_nb.franchise import (
     serve_tables,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
-from hdp_nb.table_words import weigh_table
+from hdp_nb.table_words import weigh_dishes
 from hdp_nb.topics import (
     TopicCounts,
     draw_weighted,
@@ -377,7 +377,7 @@ def test_block_predictive(n):
     workspace.base[:] = workspace.mass / workspace.total
     x = rng.integers(V, size=n).astype(np.int32)
     for _ in range(2):  # twice: nothing may stay behind
-        weigh_table(workspace, n_vk, x, np.arange(n), eta)
+        weigh_dishes(workspace, n_vk, x, np.arange(n), eta)
         n_v = np.bincount(x, minlength=V)[:, None]
         log_f = (
             (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)
