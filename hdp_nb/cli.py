@@ -69,6 +69,8 @@ def _one_line(error: Exception) -> str:
         found = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         return found.replace("\n", r"\n")  # which names of files may have
     message = " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1)
+    message = re.sub(r"\b(column|encoding) (must|names|is)\b", r"--\1 \2", message)
+    message = re.sub(r"\S*[\\/]standard-input\b", "standard input", message)
     if message.startswith("seed_"):
         message = message.replace("seed_", "--seed-", 1).replace("words of X", "words of CORPUS")
     for python, typed in (("fresh=True", "--fresh"), ("append_shards", "--append")):
