@@ -124,6 +124,7 @@ _MODULES = (
     "style",
     "subclusters",
     "synthetic",
+    "table_words",
     "topic_models",
     "topic_moves",
     "topic_view",
@@ -425,6 +426,15 @@ def _cached(folder):
     from numba.core.caching import CompileResultCacheImpl, _Cache
     from numba.core.serialize import dumps
 
+    def ready(target_context):
+        "Prepare for a kernel that is there: what only compiling needs, numba prepares for itself."
+        try:
+            from numba.core.runtime import rtsys
+
+            rtsys.initialize(target_context)
+        except Exception:  # a numba that has changed
+            target_context.refresh()
+
     class Parts(CompileResultCacheImpl):
         "How a compiled function is taken apart and put together; where it is kept is our business."
 
@@ -485,7 +495,7 @@ def _cached(folder):
             return None
 
         def load_overload(self, sig, target_context):
-            target_context.refresh()
+            ready(target_context)
             try:
                 path = self._path(sig, target_context.codegen())
             except Exception:  # it cannot be kept

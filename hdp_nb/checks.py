@@ -45,7 +45,7 @@ def as_rng(
     """
     seed: Any = random_state
     if isinstance(random_state, np.random.RandomState):
-        seed = random_state.randint(0, 2**32, 4, np.uint32)
+        seed = random_state.randint(0, 2**32, 4, dtype=np.uint32)
     try:
         return np.random.default_rng(seed)
     except (TypeError, ValueError) as e:

@@ -69,6 +69,8 @@ def _one_line(error: Exception) -> str:
         found = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         return found.replace("\n", r"\n")  # which names of files may have
     message = " ".join(str(error).split()).replace("name_or_path must", "CORPUS must", 1)
+    message = re.sub(r"\b(column|encoding) (must|names|is)\b", r"--\1 \2", message)
+    message = re.sub(r"\S*[\\/]standard-input\b", "standard input", message)
     if message.startswith("seed_"):
         message = message.replace("seed_", "--seed-", 1).replace("words of X", "words of CORPUS")
     for python, typed in (("fresh=True", "--fresh"), ("append_shards", "--append")):
@@ -215,6 +217,8 @@ def _fit_source(args: argparse.Namespace) -> int:
             finish_run(part, out, args.overwrite)
     _print_fit(summary, topics)
     if summary["interrupted"]:
+        if (summary["verdict"] or {}).get("converged") is False:
+            print(_verdict_line(summary["verdict"]))
         print(
             f"Interrupted: these are the results so far, in {out}.part; the same command continues"
             " from here"
@@ -279,7 +283,8 @@ def _verdict(model: Any, n_sweeps: int) -> dict[str, Any] | None:
     "Whether the chains agree, what to do if not, and the table, ready for JSON."
     if not hasattr(model, "convergence_"):
         return None
-    advice = model.convergence_.advice(n_sweeps).replace(", and see convergence_", "")
+    advice = model.convergence_.advice(n_sweeps, model.burn_in_)
+    advice = advice.replace(", and see convergence_", "")
     for python, typed in (("n_iter='auto'", "--n-iter auto"), ("(n_chains)", "(--n-chains)")):
         advice = advice.replace(python, typed)
     rows = model.convergence_.to_json()
@@ -325,7 +330,7 @@ def _write(
         "group": level,
         "left_out": getattr(args, "note", ""),
         "convergence": convergence_table(model),
-        "verdict": _verdict(model, max(done, default=0)),
+        "verdict": _verdict(model, min(done, default=0)),
         "settings": _settings(args),
     }
     write_json(part / "summary.json", summary)

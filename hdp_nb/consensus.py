@@ -26,9 +26,6 @@ LEAST_SHARE = 2e-4  # of the tokens: nothing smaller is the first of its kind
 _MOST_PASSES = 20
 
 # %% ../nbs/61_consensus.ipynb #71d96c53
-_BLOCK = 4096  # items at a time, so that no dense table of all of them is needed
-
-
 def _scaled(counts: Any) -> csr_array:
     "The vectors (O1) as columns: the directions of the counts, scaled to the roots of their sums."
     table = csr_array(counts).astype(np.float32)
@@ -49,9 +46,7 @@ def _add_matched(total: np.ndarray, table: csr_array, label: np.ndarray) -> None
 
 def _matched(table: csr_array, total: np.ndarray, least_cosine: float) -> np.ndarray:
     "The column of `total` that each column of `table` is matched to by (O2); -1 for none."
-    inner = np.zeros((table.shape[1], total.shape[1]), np.float32)
-    for i in range(0, table.shape[0], _BLOCK):
-        inner += table[i : i + _BLOCK].toarray().T @ total[i : i + _BLOCK]
+    inner = table.T @ total
     size = np.sqrt(np.bincount(table.indices, table.data**2.0, minlength=table.shape[1]))
     length = np.sqrt(np.einsum("vl,vl->l", total, total))
     inner[inner < least_cosine * np.outer(size, length)] = 0
@@ -265,20 +260,27 @@ def grouped_weights(sample: Components, to: csr_array) -> np.ndarray:
 
 def _word_moments(samples: list[Components], labels: list[np.ndarray], n: int) -> list[np.ndarray]:
     "Mean and standard deviation of the words of each component where it exists, (O4)."
-    V = samples[0].counts.shape[0]
-    first, second, found = np.zeros((n, V)), np.zeros((n, V)), _times_found(labels, n)
-    for sample, label in zip(samples, labels):
+    priors = [np.asarray(sample.prior) for sample in samples]
+    first, second = np.zeros((2, n, samples[0].counts.shape[0]))
+    alone = np.zeros((2, n, len(samples), len(priors[0])))  # what multiplies each prior
+    for s, (sample, label, prior) in enumerate(zip(samples, labels, priors)):
         used = np.flatnonzero(label >= 0)
-        to, prior = label[used], np.asarray(sample.prior)[np.asarray(sample.kind)[used]]
+        to, kind = label[used], np.asarray(sample.kind)[used]
         table = csr_array(csr_array(sample.counts)[:, used].T)
-        size = table.sum(axis=1) + prior.sum(axis=1)
-        a = prior.copy()
+        size = table.sum(axis=1) + prior.sum(axis=1)[kind]
+        scale = np.array([size, size * (size + 1)])
+        alone[:, to, s, kind] = 1 / scale
         row = np.repeat(np.arange(len(used)), np.diff(table.indptr))
-        a[row, table.indices] += table.data
-        first[to] += a / size[:, None]
-        second[to] += a * (a + 1) / (size * (size + 1))[:, None]
-    first, second = first / found[:, None], second / found[:, None]
-    return [first, np.sqrt(np.maximum(second - first**2, 0))]
+        v, m = table.indices, table.data
+        first[to[row], v] += m / size[row]
+        second[to[row], v] += m * (m + 1 + 2 * prior[kind[row], v]) / scale[1, row]
+    every = np.concatenate(priors)
+    first += alone[0].reshape(n, -1) @ every
+    second += alone[1].reshape(n, -1) @ (every * (every + 1))
+    for l, times in enumerate(_times_found(labels, n)):  # in place: no table is larger
+        first[l] /= times
+        second[l] = np.sqrt(np.maximum(second[l] / times - first[l] ** 2, 0))
+    return [first, second]
 
 
 def _document_moments(
@@ -649,6 +651,11 @@ def find_consensus(
     number = np.append(np.argsort(order), -1)
     labels, existence = [number[label] for label in labels], existence[order]
     rest, draws = float(draws[:, n].mean()), draws[:, order]
+    between = (
+        _similarity(samples, labels, n, chain),
+        _node_weights(samples, labels, n),
+        _flows(samples, labels, draws),
+    )
     words: Any = [None] * 2 if samples[0].prior is None else _word_moments(samples, labels, n)
     documents: Any = [None] * 2
     if samples[0].documents is not None:
@@ -656,9 +663,8 @@ def find_consensus(
         documents = _document_moments(samples, labels, n, node)
     values: Any = [None] * 2 if parameters is None else _parameters(parameters, labels, n)
     shares = draws.mean(axis=0), draws.std(axis=0), draws, rest
-    between = _similarity(samples, labels, n, chain), _node_weights(samples, labels, n)
     parts = existence, *shares, *words, *documents, *values, labels, chain, *between
-    return Consensus._make([*parts, _flows(samples, labels, draws), vocabulary])
+    return Consensus._make([*parts, vocabulary])
 
 
 def _node_weights(samples: list[Components], labels: list[np.ndarray], n: int) -> np.ndarray | None:

@@ -21,7 +21,7 @@ from scipy.special import ndtri
 from scipy.stats import rankdata
 from sklearn import exceptions
 
-from .checks import MOST_CHAINS, check_int
+from .checks import MOST_CHAINS, check_int, plural
 
 # %% ../nbs/60_convergence.ipynb #34ff9f34
 def _halves(x: np.ndarray) -> np.ndarray:
@@ -205,8 +205,17 @@ class Convergence(dict):
         )
         return f"the {len(self[bad[0]].means)} {runs} {finding} {shown}{more}; {trust}."
 
-    def advice(self, n_sweeps: int) -> str:
-        "Say what the chains disagree about after so many sweeps, and what to do; or nothing."
+    def advice(self, n_sweeps: int, burn_in: int = 0) -> str:
+        """Say what the chains disagree about after so many sweeps, and what to do; or nothing.
+
+        Where all these sweeps are burn-in, that is what there is to say.
+        """
+        if n_sweeps <= burn_in:
+            return (
+                f"The run ended in its burn-in, after {n_sweeps} of {plural(burn_in, 'sweep')}: all"
+                " there is of it is the last state of each chain, which may still show where it"
+                " began. Let it run longer."
+            )
         finding = self.finding()
         return finding and (
             f"After {n_sweeps} sweeps {finding} Run longer (n_iter='auto', or above {n_sweeps}) or"

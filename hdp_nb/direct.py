@@ -18,6 +18,7 @@ from hdp_nb.franchise import (
     FranchiseSampler,
     FranchiseState,
     empty_franchise,
+    fill_workspace,
     find_table,
     renumber_dishes,
     serve_tables,
@@ -526,6 +527,7 @@ def _sweep_hybrid(rng, state, workspace, x, offsets, lengths, prior):
             at[2] = 0
         seat_tables(rng, state, workspace.n_jk, offsets)
         at[0], at[1] = 0, 1
+    fill_workspace(state, workspace)
     for j in range(at[0], J):
         at[0] = j
         at[2] = serve_tables(rng, state, workspace, x, offsets, j, at[2])

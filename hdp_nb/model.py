@@ -75,6 +75,7 @@ class SampledModel(SavedModel):
         the chains agree; prints as a table.
     converged_ : bool or None
         Whether they all agree, else there is a ConvergenceWarning; None if there is one chain only.
+        False, too, if the run was ended in its burn-in.
     interrupted_ : bool
         Whether Ctrl-C ended the run.
     """
@@ -191,7 +192,7 @@ class SampledModel(SavedModel):
             name: [chain.trace[name][first:n] for chain in chains] for name in chains[0].trace
         }
         self.convergence_ = judge(traces)
-        self.converged_ = self.convergence_.converged
+        self.converged_ = self.convergence_.converged if n > self.burn_in_ else False
 
     def _drop_annealed(self, chains: list[Chain], n: int) -> None:
         "Lengthen the burn-in to at least n sweeps, whose moves were annealed."
@@ -215,10 +216,10 @@ class SampledModel(SavedModel):
         return None
 
     def _warn(self) -> None:
-        "Warn, at the end of `fit`, if the chains do not agree."
-        if self.converged_ is False:
-            n = int((~np.isnan(self.traces_["log_joint"])).sum(axis=1).min())
-            warnings.warn(self.convergence_.advice(n), ConvergenceWarning, stacklevel=3)
+        "Warn, at the end of `fit`, if the chains do not agree, or are still in their burn-in."
+        n = int((~np.isnan(self.traces_["log_joint"])).sum(axis=1).min())
+        if advice := self.convergence_.advice(n, self.burn_in_):
+            warnings.warn(advice, ConvergenceWarning, stacklevel=3)
 
     def _kept(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
         """Set samples_ to the kept samples of all chains and each chain's last state.

@@ -38,6 +38,7 @@ td, th { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line);
 .bar { display: block; height: .5rem; min-width: 1px; border-radius: .15rem;
        background: var(--blue) }
 .bars { width: 16% } code, .said { overflow-wrap: anywhere }
+td:first-child code { white-space: nowrap }
 details { border-bottom: 1px solid var(--line); padding: .3rem 0 }
 summary { cursor: pointer; padding: .2rem 0 } details p { margin: .6rem 0 .6rem 1.2rem }
 @media (max-width: 40rem) {
@@ -53,6 +54,7 @@ svg text { fill: var(--ink); font: 12px system-ui, sans-serif } svg .faint { fil
 .dot:focus-visible, button:focus-visible, input:focus-visible, select:focus-visible,
 summary:focus-visible { outline: 3px solid #e69f00; outline-offset: 2px }
 h3 { margin: 0 0 .3rem; font-size: 1.1rem; overflow-wrap: anywhere }
+.wide + h3 { margin-top: 1.5rem }
 input, select, button { font: inherit; color: inherit }
 input[type=search], select { box-sizing: border-box; max-width: 100%; padding: .3rem .5rem;
   border: 1px solid var(--soft); border-radius: .3rem; background: var(--page) }

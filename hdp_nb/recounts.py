@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .checks import MOST_ETA
 
@@ -89,7 +90,7 @@ def check_entries(
     _refuse(name, a, ~((a >= low) & (a <= high) & np.isfinite(a)), takes)
 
 
-def check_same(name: str, found: np.ndarray, counted: Any) -> None:
+def check_same(name: str, found: ArrayLike, counted: Any) -> None:
     """Check an array against what it should hold, counted again.
 
     Parameters
@@ -106,7 +107,7 @@ def check_same(name: str, found: np.ndarray, counted: Any) -> None:
     ValueError
         Naming the array and the first entry that differs.
     """
-    counted = np.asarray(counted)
+    found, counted = np.asarray(found), np.asarray(counted)
     if found.ndim != counted.ndim or any(n < m for n, m in zip(found.shape, counted.shape)):
         raise ValueError(f"{name} must have room for {counted.shape}, got shape {found.shape}")
     whole = np.zeros(found.shape, counted.dtype)

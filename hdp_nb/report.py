@@ -207,9 +207,9 @@ def _convergence_table(summary: dict) -> str:
         for name, d in found.items()
     ]
     head = ["", *((name, "number") for name in ("mean", "sd", "ESS", "R-hat"))]
-    return _table(head, rows) + (
+    return f"<h3>All chains together</h3>\n{_table(head, rows)}" + (
         "<p class='soft'>After burn-in. ESS: how many independent draws would be worth as much."
-        " R-hat compares chains (<code>--n-chains</code>): above 1.01 they should run longer.</p>"
+        " R-hat compares chains (<code>--n-chains</code>): it is 1 where they agree.</p>"
     )
 
 # %% ../nbs/75_report.ipynb #377049fe
@@ -315,7 +315,7 @@ def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
         "title": f"Topics of {Path(summary['settings']['corpus']).name}",
         "corpus": str(summary["corpus"]),
         "unfinished": sweeps if summary["interrupted"] else "",
-        "verdict": "The chains do not agree: these topics may be others in another run."
+        "verdict": "Not converged: these topics may be others in another run."
         if (summary.get("verdict") or {}).get("converged") is False
         else "",
         "map_note": shown,

@@ -134,8 +134,7 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _with_topic_moves(self, sampler):
         "Add the moves that `moves` asks for; they are annealed in the burn-in."
-        n_moves = self._n_moves(self.moves)
-        if n_moves == 0:
+        if (n_moves := self._n_moves(self.moves)) == 0:
             return sampler
         return TopicMoves(sampler, n_moves, self._tuning(100))
 
@@ -152,8 +151,9 @@ class GibbsTopicModel(SampledTopicModel):
         return isinstance(init, str) and init == "opposite"
 
     def _keep(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
-        "Lay out the results of the chains."
+        "Lay out the results of the chains, and give these up."
         self._kept(sampler, chains, best)
+        chains.clear()  # their states are no longer needed, and take room
         self._show()
 
     def _show(self) -> None:

@@ -182,16 +182,14 @@ def find_pool(n_k: np.ndarray, beta: np.ndarray) -> tuple[int, int]:
 
 # %% ../nbs/13_topics.ipynb #5fdc5668
 class TopicWorkspace(NamedTuple):
-    """Temporary arrays of a sweep, derived anew for every document; not part of the state.
+    """Temporary arrays of a sweep, derived from the counts; not part of the state.
 
     Attributes
     ----------
     n_jk : float array, shape (capacity,)
         Tokens of the current document in each dish.
-    mass : float array, shape (capacity,)
-        m_k, and gamma in the free slot.
-    total : float array, shape (capacity,)
-        n_k + V eta.
+    mass, total, base : float arrays, shape (capacity,)
+        m_k, and gamma in the free slot; n_k + V eta; mass/total.
     coef : float array, shape (capacity,)
         (n_jk + a mass)/total, see (K1).
     p, partial : float arrays, shape (capacity,)
@@ -208,6 +206,8 @@ class TopicWorkspace(NamedTuple):
         New numbers of the dishes.
     m : int array, shape (1,)
         Tables of the franchise.
+    free : int array, shape (1,)
+        The slot for a new dish; -1 where there is none.
     at : int array, shape (3,)
         How far the sweep has come: document, phase, token or table.
     """
@@ -215,6 +215,7 @@ class TopicWorkspace(NamedTuple):
     n_jk: np.ndarray
     mass: np.ndarray
     total: np.ndarray
+    base: np.ndarray
     coef: np.ndarray
     p: np.ndarray
     partial: np.ndarray
@@ -226,6 +227,7 @@ class TopicWorkspace(NamedTuple):
     seen: np.ndarray
     label: np.ndarray
     m: np.ndarray
+    free: np.ndarray
     at: np.ndarray
 
 
@@ -245,8 +247,8 @@ def new_topic_workspace(n_words: int, longest: int, capacity: int) -> TopicWorks
     -------
     TopicWorkspace
     """
-    lengths = [capacity] * 9 + [longest, longest + 1, n_words, capacity, 1, 3]
-    kinds = [np.float64] * 9 + [np.int64, np.int64, np.int32] + [np.int64] * 3
+    lengths = [capacity] * 10 + [longest, longest + 1, n_words, capacity, 1, 1, 3]
+    kinds = [np.float64] * 10 + [np.int64, np.int64, np.int32] + [np.int64] * 4
     return TopicWorkspace(*[np.zeros(n, kind) for n, kind in zip(lengths, kinds)])
 
 # %% ../nbs/13_topics.ipynb #859299da

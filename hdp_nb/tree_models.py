@@ -213,8 +213,8 @@ class TreeHDP(GibbsTopicModel):
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
         self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
-        self._keep(sampler, chains, best)
         self.concentrations_ = chains[best].state.conc.copy()
+        self._keep(sampler, chains, best)
         self._warn()
         return self
 

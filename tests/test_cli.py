@@ -1134,9 +1134,9 @@ def test_texts_that_nobody_has_counted(run):
     for more, message in [
         (
             ["letters.csv"],
-            "column must be the one that holds the documents, one of 'age', 'letter'",
+            "csv: --column must be the one that holds the documents, one of 'age', 'letter'",
         ),
-        (["small.npz", "--column", "x"], "column is no option"),
+        (["small.npz", "--column", "x"], "--column is no option"),
         (["letters.csv", "--column", "letter", "--min-df", "many"], "takes a number"),
     ]:
         code, out, err = run("fit", *more, "--out", "new", "--quiet")

@@ -3,6 +3,7 @@
 import copy
 import json
 import pickle
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.chain import run_chain
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler, HybridSampler
 from hdp_nb.estimators import load_model
@@ -374,12 +376,14 @@ def test_interrupted_in_burn_in_keeps_what_is_done(bars):
     def stop(sweep, state):
         raise KeyboardInterrupt
 
-    model = quick().fit(bars, callback=stop)
-    assert (
-        len(model.trace_["n_topics"]) == 1
-        and len(model.samples_) == 1
-        and np.isfinite(model.score(bars))
-    )
+    with pytest.warns(ConvergenceWarning, match="ended in its burn-in, after 1 of 6 sweeps"):
+        model = quick(n_iter=12).fit(bars, callback=stop)
+    assert len(model.trace_["n_topics"]) == len(model.samples_) == 1 and model.interrupted_
+    assert model.converged_ is False and np.isfinite(model.score(bars))
+    with warnings.catch_warnings():  # one sweep after the burn-in is enough to say nothing
+        warnings.simplefilter("error")
+        model = quick(n_iter=12, burn_in=0).fit(bars, callback=stop)
+    assert model.interrupted_ and model.converged_ is None
 
 
 def test_scores(bars):

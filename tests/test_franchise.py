@@ -24,13 +24,14 @@ from hdp_nb.franchise import (
     FranchiseSampler,
     _seat_tokens,
     _sweep_franchise,
-    _weigh_block,
     empty_franchise,
+    fill_workspace,
     log_franchise,
     seat_by_topic,
     serve_tables,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
+from hdp_nb.table_words import weigh_dishes
 from hdp_nb.topics import (
     TopicCounts,
     draw_weighted,
@@ -332,6 +333,7 @@ def test_running_values_are_those_of_the_counts():
     )
     state = state._replace(n_vk=room(state.n_vk), n_k=room(state.n_k), m_k=room(state.m_k))
     workspace = new_topic_workspace(corpus.n_words, 30, capacity)
+    fill_workspace(state, workspace)
 
     def check():
         "One of the dishes that nobody serves has the mass gamma, the others none."
@@ -339,18 +341,20 @@ def test_running_values_are_those_of_the_counts():
             workspace.mass[state.m_k == 0]
         )[-2:] == [0, gamma]
         assert np.allclose(workspace.total, state.n_k + corpus.n_words * eta)
+        assert np.allclose(workspace.base, workspace.mass / workspace.total)
+        assert workspace.mass[workspace.free[0]] == gamma and workspace.m[0] == state.m_k.sum()
 
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
-        before = state.m_k > 0
+        before, free = state.m_k > 0, workspace.free[0]
         assert _seat_tokens(rng, state, workspace, x, corpus.offsets, j, 0) == b - a
         check()
         n_jk = np.bincount(state.z[a:b], minlength=capacity)
         assert (workspace.n_jk == n_jk).all()
-        assert np.allclose(
-            workspace.coef,
-            (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total,
-        )
+        coef = (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total
+        # After the last token another slot may have become that of a new dish.
+        same = (state.m_k > 0) | (workspace.free[0] == free)
+        assert np.allclose(workspace.coef[same], coef[same])
         assert serve_tables(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
         check()
         opened, closed = (
@@ -370,9 +374,10 @@ def test_block_predictive(n):
     n_vk[:, 5:] = n_vk[::2, 0] = 0  # slot 5 is free; some words of topic 0 are new to it
     workspace.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
     workspace.total[:] = n_vk.sum(axis=0) + V * eta
+    workspace.base[:] = workspace.mass / workspace.total
     x = rng.integers(V, size=n).astype(np.int32)
     for _ in range(2):  # twice: nothing may stay behind
-        _weigh_block(workspace, n_vk, x, np.arange(n), eta)
+        weigh_dishes(workspace, n_vk, x, np.arange(n), eta)
         n_v = np.bincount(x, minlength=V)[:, None]
         log_f = (
             (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)

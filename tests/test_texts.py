@@ -400,6 +400,10 @@ def test_the_command_line_takes_texts_by_every_door(tmp_path, monkeypatch, capsy
     (tmp_path / "new.txt").write_text("The ship, the sea and bread\n" * 5)
     assert cli.main(["score", str(tmp_path / "run0"), str(tmp_path / "new.txt")]) == 0
     assert "Words that the model does not know are left out" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", Stdin(jsonl[:-9]))  # a stream that ends early
+    assert cli.main(["fit", "-", "--column", "said", "--out", str(tmp_path / "new")]) == 2
+    said = capsys.readouterr().err
+    assert "error: standard input: not a whole jsonl file: line 60" in said
 
 
 def test_no_log_is_lost_to_the_command_line(caplog):

@@ -63,15 +63,16 @@ def _weigh_customer(state, workspace, x, offsets, chosen, out):
     state.n_vk[v, k] -= 1
     state.n_k[k] -= 1
     m_k[k] -= last
-    _, m = franchise._derive(state, workspace, state.eta[()])
-    n_jk, mass, p = workspace.n_jk, workspace.mass, workspace.p
+    franchise.fill_workspace(state, workspace)
+    n_jk, mass, p, T = workspace.n_jk, workspace.mass, workspace.p, state.n_tables[j]
+    n_jk[:] = 0.0
     for other in range(first, offsets[j + 1]):
         n_jk[z[other]] += other != i
-    a = state.alpha[()] / (m + state.gamma[()])
-    franchise._refresh(workspace.coef, n_jk, a, mass, workspace.total)
+    a = state.alpha[()] / (workspace.m[0] + state.gamma[()])
+    franchise._refresh(workspace, a, k_jt, first, first + T)
     weigh_topics(p, workspace.coef, state.n_vk, v, state.eta[()])
     out[:] = 0.0
-    T, total = state.n_tables[j], p.sum()
+    total = p.sum()
     for b in range(T):
         o = k_jt[first + b]
         if n_jt[first + b] > 0:

@@ -63,7 +63,7 @@ def kernel_lines(source):
     lines = set()
     for function in ast.walk(ast.parse(source)):
         marks = getattr(function, "decorator_list", [])
-        if any("njit" in ast.unparse(mark) for mark in marks):
+        if any(re.search("njit|uncounted", ast.unparse(mark)) for mark in marks):
             body = function.body[bool(ast.get_docstring(function)) :]
             lines |= {n for part in body for n in range(part.lineno, part.end_lineno + 1)}
     return lines
