@@ -1,0 +1,235 @@
+"""A tenth of PubMed's shape with planted topics: how many are found, and how well is predicted?
+
+    python benchmarks/pubmed.py FOLDER [--size middle|tenth] [--start anchors|truth] [--topics 600]
+    [--iter 40]
+
+Documents of about 94 tokens of 500 planted topics whose frequencies are 1/rank, over 90,000 words:
+a topic is drawn from Dirichlet(0.01), the value of the published runs of PubMed (Terenin et al.
+2020), the proportions of a document from a Dirichlet process with concentration 2. FOLDER/corpus
+gets the corpus, 77 million tokens in ten shards; --size middle takes 5.6 million of the first one.
+Sweeps of the sampler on shards begin with `anchor_topics` of the corpus, or with the truth. What
+there is in FOLDER is gone on with: stopped or killed, the same command goes on where it was, and a
+larger --iter goes on from where it ended.
+
+A topic is found if one of the sample has a cosine above 0.9 with it. Counts of the true topics'
+tokens have such a cosine only if they are many, so the same is counted for them: what can be found
+at all. The score is document completion on 2,000 documents more, by a single state or by the true
+topics. Everything goes to benchmarks/results/pubmed.json, which nbs/81_distributed.ipynb shows.
+"""
+
+import argparse
+import json
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+from common import machine, save, saved
+from numba import njit
+from scipy.sparse import csr_array
+from streaming import Fixed, counts_of
+
+from hdp_nb.anchors import anchor_topics
+from hdp_nb.corpus import Corpus
+from hdp_nb.distributed import fit
+from hdp_nb.evaluate import document_completion
+from hdp_nb.shards import ShardedCorpus, write_shards
+from hdp_nb.topic_models import HDP
+from hdp_nb.topics import TopicCounts
+
+K, V, ALPHA, ETA, LENGTH, DOCS, SHARDS = 500, 90_000, 2.0, 0.01, 94, 82_000, 10
+MIDDLE = 60_000  # documents
+FRONT = 4096  # of the most probable words of a topic, among which nearly all tokens are
+
+
+@njit
+def draw_documents(rng, lengths, beta, word, below, x):
+    """Documents: topics from an urn, which integrates the proportions out, then words.
+
+    `beta` (K,) are cumulated weights, `word` (K, V) the words of every topic, the most probable
+    first, and `below` (K, V) their probabilities, cumulated.
+    """
+    n_topics, n_words = below.shape
+    z, i = np.empty(lengths.max(), np.int64), 0
+    for n in lengths:
+        for l in range(n):
+            if rng.random() * (ALPHA + l) < ALPHA:
+                u = rng.random() * beta[n_topics - 1]
+                k = min(np.searchsorted(beta, u, side="right"), n_topics - 1)
+            else:
+                k = z[int(rng.random() * l)]
+            z[l] = k
+            u = rng.random() * below[k, n_words - 1]
+            front = below[k, : min(FRONT, n_words)]
+            r = np.searchsorted(front, u, side="right")
+            if r == front.size:
+                r = min(np.searchsorted(below[k], u, side="right"), n_words - 1)
+            x[i] = word[k, r]
+            i += 1
+
+
+def truth():
+    "Weights and topics."
+    phi = np.random.default_rng(0).standard_gamma(ETA, size=(K, V))
+    beta = 1.0 / np.arange(1, K + 1)
+    return beta / beta.sum(), phi / phi.sum(axis=1, keepdims=True)
+
+
+def documents(beta, phi, n_docs, seed):
+    "Corpora, each a shard."
+    rng = np.random.default_rng(seed)
+    word = np.argsort(-phi, axis=1).astype(np.int32)
+    below = np.cumsum(np.take_along_axis(phi, word, axis=1), axis=1)
+    for first in range(0, n_docs, DOCS):
+        lengths = np.maximum(rng.poisson(LENGTH, size=min(DOCS, n_docs - first)), 1)
+        x = np.empty(lengths.sum(), np.int32)
+        draw_documents(rng, lengths, np.cumsum(beta), word, below, x)
+        yield Corpus(x, np.append(0, np.cumsum(lengths)), n_words=V)
+
+
+def units(phi):
+    "Topics of length 1, float32."
+    return (phi / np.maximum(np.linalg.norm(phi, axis=1, keepdims=True), 1e-300)).astype(np.float32)
+
+
+def found(true, n_vk):
+    "The highest cosine that each true topic has with a topic of some counts (V, topics)."
+    size = np.sqrt((n_vk.astype(np.float32) ** 2).sum(axis=0))
+    cosines = (true @ n_vk.astype(np.float32)) / np.maximum(size, 1e-30)
+    return {
+        f"{least}": int((cosines.max(axis=1) > least).sum()) for least in (0.9, 0.8, 0.5)
+    }
+
+
+def most_found(beta, phi, n_tokens):
+    "What the counts of the true topics' own tokens would show, so many tokens in all."
+    rng = np.random.default_rng(5)
+    n_k = rng.poisson(n_tokens * beta)
+    n_vk = [rng.poisson(n * row) for n, row in zip(n_k, phi)]
+    cosine = np.array([n @ row / np.linalg.norm(n) for n, row in zip(n_vk, units(phi))])
+    return {
+        "tokens": n_tokens,
+        "smallest": int(n_k.min()),
+        **{f"{least}": int((cosine > least).sum()) for least in (0.9, 0.8, 0.5)},
+    }
+
+
+def score(counts, test):
+    "Document completion by one sample."
+    shell = HDP()
+    shell.samples_, shell.n_features_in_, shell.vocabulary_ = [counts], V, None
+    return document_completion(shell, test, random_state=0)
+
+
+def true_counts(beta, phi, n_tokens):
+    "The true topics, as if so many tokens had been seen of them."
+    n_vk = csr_array(np.random.default_rng(6).poisson(n_tokens * beta * phi.T).astype(np.int32))
+    return TopicCounts(
+        n_vk.data,
+        n_vk.indices,
+        n_vk.indptr,
+        np.append(beta, 1e-4) / (1 + 1e-4),
+        np.array(ALPHA),
+        np.array(1.0),
+        np.array(ETA),
+    )
+
+
+def keep(name, run):
+    "Write one run, with what is there of others."
+    results = saved("pubmed")
+    save("pubmed", results | {"runs": results.get("runs", {}) | {name: run}})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--size", choices=["middle", "tenth"], default="tenth")
+    parser.add_argument("--start", choices=["anchors", "truth"], default="anchors")
+    parser.add_argument("--topics", type=int, default=600, help="anchors to begin with")
+    parser.add_argument("--iter", type=int, default=40, help="sweeps")
+    options = parser.parse_args()
+    beta, phi = truth()
+    if not (options.folder / "corpus").exists():
+        write_shards(
+            options.folder / "corpus",
+            documents(beta, phi, SHARDS * DOCS, 1),
+            n_words=V,
+            format="parquet",
+        )
+    corpus = ShardedCorpus(options.folder / "corpus")
+    if options.size == "middle":
+        if not (options.folder / "middle").exists():
+            write_shards(
+                options.folder / "middle", [corpus.shard(0)[:MIDDLE]], n_words=V, format="parquet"
+            )
+        corpus = ShardedCorpus(options.folder / "middle")
+    [test] = documents(beta, phi, 2000, 2)
+    true, name = units(phi), f"{options.size}-{options.start}"
+    results = saved("pubmed")
+    if "most" not in results:
+        results |= {"machine": machine(), "topics": K, "words": V}
+        results["most"] = [most_found(beta, phi, n) for n in (1e6, 5_639_864, 2e7, 77_073_819)]
+        results["truth"] = document_completion(Fixed(phi, ALPHA * beta), test, random_state=0)
+        save("pubmed", results)
+    print(f"{corpus}; score of the true topics {results['truth']:.4f}", flush=True)
+    begun = options.folder / f"{name}.npz"
+    run = results.get("runs", {}).get(name, {"tokens": corpus.n_tokens, "rows": []})
+    if not begun.exists():
+        before = time.process_time()
+        if options.start == "anchors":
+            start = anchor_topics(corpus, options.topics, random_state=0)
+        else:
+            start = true_counts(beta, phi, corpus.n_tokens)
+        run["start"] = {
+            "cpu_s": round(time.process_time() - before, 1),
+            "topics": start.beta.size - 1,
+            "found": found(true, start.n_vk.toarray()),
+            "score": score(start, test),
+        }
+        print(run["start"], flush=True)
+        np.savez(begun, **start._asdict())
+        keep(name, run)
+    with np.load(begun) as arrays:
+        start = TopicCounts(**arrays)
+    clock = [time.process_time(), time.perf_counter()]
+
+    def line(i, state):
+        row = {
+            "n": i + 1,
+            "cpu_s": round(time.process_time() - clock[0], 2),
+            "wall_s": round(time.perf_counter() - clock[1], 2),
+            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            "topics": int(state.K),
+            "heavy": int((state.n_k > 1e-4 * state.n_k.sum()).sum()),
+            "alpha": round(float(state.alpha), 3),
+            "gamma": round(float(state.gamma), 2),
+            "eta": round(float(state.eta), 5),
+        }
+        if i % 5 == 4 or i in (0, 1, 2, options.iter - 1):
+            counts = counts_of(state)
+            row |= {"found": found(true, state.n_vk[:, : int(state.K)])}
+            row |= {"score": round(score(counts, test), 5)}
+        run["rows"] = [old for old in run["rows"] if old["n"] <= i] + [row]
+        keep(name, run)
+        print(json.dumps(row), flush=True)
+        clock[:] = time.process_time(), time.perf_counter()
+
+    model = HDP(
+        "parallel",
+        n_chains=1,
+        n_iter=options.iter,
+        thin=5,
+        n_jobs=1,
+        init=start,
+        random_state=0,
+    )
+    fit(model, corpus, options.folder / name, callback=line)
+    run["average"] = document_completion(model, test, random_state=0)
+    run["samples"] = len(model.samples_)
+    keep(name, run)
+    print(f"score with all {run['samples']} samples that are kept {run['average']:.4f}")
+
+
+if __name__ == "__main__":
+    main()
