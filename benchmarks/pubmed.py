@@ -2,6 +2,7 @@
 
     python benchmarks/pubmed.py FOLDER [--size middle|tenth] [--start anchors|truth] [--topics 600]
     [--iter 40]
+    python benchmarks/pubmed.py FOLDER --cost 100 1000 10000
 
 Documents of about 94 tokens of 500 planted topics whose frequencies are 1/rank, over 90,000 words:
 a topic is drawn from Dirichlet(0.01), the value of the published runs of PubMed (Terenin et al.
@@ -14,24 +15,28 @@ larger --iter goes on from where it ended.
 A topic is found if one of the sample has a cosine above 0.9 with it. Counts of the true topics'
 tokens have such a cosine only if they are many, so the same is counted for them: what can be found
 at all. The score is document completion on 2,000 documents more, by a single state or by the true
-topics. Everything goes to benchmarks/results/pubmed.json, which nbs/81_distributed.ipynb shows.
+topics. With --cost: CPU seconds of the parts of a sweep over 5.6 million tokens by the number of
+topics, the planted ones merged or cut in equal pieces; where there would be more than 100 million
+pairs of a word and a topic, ten words are taken for one. Everything goes to
+benchmarks/results/pubmed.json, which nbs/81_distributed.ipynb shows.
 """
 
 import argparse
 import json
 import resource
+import shutil
 import time
 from pathlib import Path
 
 import numpy as np
 from common import machine, save, saved
 from numba import njit
-from scipy.sparse import csr_array
+from scipy.sparse import csc_array, csr_array
 from streaming import Fixed, counts_of
 
+from hdp_nb import distributed
 from hdp_nb.anchors import anchor_topics
 from hdp_nb.corpus import Corpus
-from hdp_nb.distributed import fit
 from hdp_nb.evaluate import document_completion
 from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.topic_models import HDP
@@ -124,6 +129,11 @@ def score(counts, test):
 def true_counts(beta, phi, n_tokens):
     "The true topics, as if so many tokens had been seen of them."
     n_vk = csr_array(np.random.default_rng(6).poisson(n_tokens * beta * phi.T).astype(np.int32))
+    return kept(n_vk, beta)
+
+
+def kept(n_vk, beta):
+    "Counts and weights as a sample."
     return TopicCounts(
         n_vk.data,
         n_vk.indices,
@@ -133,6 +143,90 @@ def true_counts(beta, phi, n_tokens):
         np.array(1.0),
         np.array(ETA),
     )
+
+
+def pieces(beta, phi, n_topics):
+    "The planted topics merged by their neighbours in rank, or cut in equal pieces."
+    if n_topics < K:
+        groups = np.arange(K) * n_topics // K
+        weight = np.bincount(groups, beta)
+        merged = np.zeros((n_topics, phi.shape[1]))
+        np.add.at(merged, groups, beta[:, None] * phi)
+        return weight, merged / weight[:, None]
+    return np.repeat(beta, n_topics // K) / (n_topics // K), phi
+
+
+def cost(corpus, beta, phi, n_topics, folder):
+    "CPU seconds of the parts of a sweep, the second one."
+    weight, phi = pieces(beta, phi, n_topics)
+    rng, n_words, each = np.random.default_rng(7), phi.shape[1], len(weight) // len(phi)
+    columns = [
+        rng.poisson(corpus.n_tokens * weight[k] * phi[k // each]).astype(np.int32)
+        for k in range(n_topics)
+    ]
+    indices = [np.flatnonzero(n) for n in columns]
+    n_vk = csc_array(
+        (
+            np.concatenate([n[i] for n, i in zip(columns, indices)]),
+            np.concatenate(indices),
+            np.append(0, np.cumsum([len(i) for i in indices])),
+        ),
+        shape=(n_words, n_topics),
+    ).tocsr()
+    del columns, indices
+    spent = {}
+
+    class Timed(distributed.Phases):
+        def __call__(self, kernel, blocks, *args):
+            start = time.process_time()
+            super().__call__(kernel, blocks, *args)
+            spent[kernel.__name__] = time.process_time() - start
+
+    phases, distributed.Phases = distributed.Phases, Timed
+    try:
+        sampler = distributed.ShardSampler(
+            corpus, folder, ETA, ALPHA, 1.0, (1, 1), (1, 1), kept(n_vk, weight)
+        )
+        state, rng = sampler.init(rng), np.random.default_rng(0)
+        for _ in range(2):
+            start = time.process_time()
+            state, info = sampler.sweep(rng, state)
+            total = time.process_time() - start
+    finally:
+        distributed.Phases = phases
+    words = spent["sample_topics"] + spent["add_up_words"]
+    scores = spent["log_doc_blocks"] + spent["log_mixture_blocks"]
+    return {
+        "topics": n_topics,
+        "words": n_words,
+        "K": info["n_topics"],
+        "tokens": corpus.n_tokens,
+        "documents_ns": round(1e9 * spent["sweep_documents"] / corpus.n_tokens, 1),
+        "scores_ns": round(1e9 * scores / corpus.n_tokens, 1),
+        "words_s": round(words, 2),
+        "words_ns": round(1e9 * words / (n_words * n_topics), 1),
+        "sweep_s": round(total, 2),
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+def costs(options, middle, beta, phi):
+    "One row for every number of topics."
+    rows = []
+    few = phi.reshape(K, -1, 10).sum(axis=2)
+    for n in options.cost:
+        for n_words in (V, V // 10):
+            if n * n_words > 1e8:
+                continue
+            corpus, folder = middle, options.folder / f"cost-{n}-{n_words}"
+            if n_words < V:
+                one = middle.shard(0)
+                one = Corpus(one.x // 10, one.offsets, n_words=n_words)
+                corpus = write_shards(folder / "corpus", [one], n_words=n_words)
+            rows.append(cost(corpus, beta, phi if n_words == V else few, n, folder / "run"))
+            print(json.dumps(rows[-1]), flush=True)
+            save("pubmed", saved("pubmed") | {"cost": rows, "cost_machine": machine()})
+            shutil.rmtree(folder)
 
 
 def keep(name, run):
@@ -148,6 +242,7 @@ def main():
     parser.add_argument("--start", choices=["anchors", "truth"], default="anchors")
     parser.add_argument("--topics", type=int, default=600, help="anchors to begin with")
     parser.add_argument("--iter", type=int, default=40, help="sweeps")
+    parser.add_argument("--cost", type=int, nargs="+", help="topics whose cost to measure instead")
     options = parser.parse_args()
     beta, phi = truth()
     if not (options.folder / "corpus").exists():
@@ -158,12 +253,15 @@ def main():
             format="parquet",
         )
     corpus = ShardedCorpus(options.folder / "corpus")
-    if options.size == "middle":
+    if options.size == "middle" or options.cost:
         if not (options.folder / "middle").exists():
             write_shards(
                 options.folder / "middle", [corpus.shard(0)[:MIDDLE]], n_words=V, format="parquet"
             )
         corpus = ShardedCorpus(options.folder / "middle")
+    if options.cost:
+        costs(options, corpus, beta, phi)
+        return
     [test] = documents(beta, phi, 2000, 2)
     true, name = units(phi), f"{options.size}-{options.start}"
     results = saved("pubmed")
@@ -224,7 +322,7 @@ def main():
         init=start,
         random_state=0,
     )
-    fit(model, corpus, options.folder / name, callback=line)
+    distributed.fit(model, corpus, options.folder / name, callback=line)
     run["average"] = document_completion(model, test, random_state=0)
     run["samples"] = len(model.samples_)
     keep(name, run)
