@@ -106,16 +106,15 @@ def found(true, n_vk):
     }
 
 
-def most_found(beta, phi, n_tokens):
+def most_found(beta, phi, n_tokens, test):
     "What the counts of the true topics' own tokens would show, so many tokens in all."
-    rng = np.random.default_rng(5)
-    n_k = rng.poisson(n_tokens * beta)
-    n_vk = [rng.poisson(n * row) for n, row in zip(n_k, phi)]
-    cosine = np.array([n @ row / np.linalg.norm(n) for n, row in zip(n_vk, units(phi))])
+    counts = true_counts(beta, phi, n_tokens)
+    n_vk = counts.n_vk.toarray()
     return {
-        "tokens": n_tokens,
-        "smallest": int(n_k.min()),
-        **{f"{least}": int((cosine > least).sum()) for least in (0.9, 0.8, 0.5)},
+        "tokens": int(n_tokens),
+        "smallest": int(n_vk.sum(axis=0).min()),
+        "found": found(units(phi), n_vk),
+        "score": score(counts, test),
     }
 
 
@@ -267,7 +266,8 @@ def main():
     results = saved("pubmed")
     if "most" not in results:
         results |= {"machine": machine(), "topics": K, "words": V}
-        results["most"] = [most_found(beta, phi, n) for n in (1e6, 5_639_864, 2e7, 77_073_819)]
+        sizes = (1e6, 5_639_864, 2e7, 77_073_819)
+        results["most"] = [most_found(beta, phi, n, test) for n in sizes]
         results["truth"] = document_completion(Fixed(phi, ALPHA * beta), test, random_state=0)
         save("pubmed", results)
     print(f"{corpus}; score of the true topics {results['truth']:.4f}", flush=True)
