@@ -5,10 +5,12 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import nnls
+from scipy.sparse import csr_array
 
 from hdp_nb.anchors import (
     anchor_topics,
     choose_anchors,
+    draw_topics,
     multiply_pairs,
     place_words,
     share_words,
@@ -17,6 +19,7 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
 from hdp_nb.shards import write_shards
 from hdp_nb.topic_models import HDP
+from hdp_nb.topics import TopicCounts
 
 
 def pairs_plain(documents, n_words, same=False):
@@ -178,6 +181,24 @@ def test_shards_begin_with_anchors(tmp_path):
     model = HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=start, random_state=0)
     fit(model, shards, tmp_path / "run")
     assert (cosines(phi, model.samples_[-1].n_vk.toarray()) > 0.8).sum() >= 9
+
+
+def test_tokens_get_topics_of_their_words():
+    n_vk = np.array([[3, 0, 1], [0, 0, 0], [0, 5, 0]])
+    sparse = csr_array(n_vk)
+    counts = TopicCounts(
+        sparse.data, sparse.indices, sparse.indptr, np.full(4, 0.25), *np.ones((3, 1))
+    )
+    x = np.random.default_rng(0).integers(0, 3, size=30_000)
+    corpus = Corpus(x, [0, 10_000, 10_000, 30_000], n_words=3)
+    z = draw_topics(corpus, counts, random_state=1)
+    shares = np.array([np.bincount(z[x == v], minlength=3) / (x == v).sum() for v in range(3)])
+    exact = np.array([[0.75, 0, 0.25], [3 / 9, 5 / 9, 1 / 9], [0, 1, 0]])
+    assert abs(shares - exact).max() < 0.02 and not shares[exact == 0].any()
+    assert np.array_equal(z, draw_topics(corpus, counts, random_state=1))
+    HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=z[:300], moves=0).fit(Corpus(x[:300], [0, 100, 300]))
+    with pytest.raises(ValueError, match="counts must be of the corpus's 30 words, got 3"):
+        draw_topics(random_corpus()[1], counts)
 
 
 @pytest.mark.parametrize(
