@@ -402,6 +402,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.distributed._documents': ('distributed.html#_documents', 'hdp_nb/distributed.py'),
                                     'hdp_nb.distributed._fit_online': ('distributed.html#_fit_online', 'hdp_nb/distributed.py'),
                                     'hdp_nb.distributed._fit_sampled': ('distributed.html#_fit_sampled', 'hdp_nb/distributed.py'),
+                                    'hdp_nb.distributed.begin_with_anchors': ( 'distributed.html#begin_with_anchors',
+                                                                               'hdp_nb/distributed.py'),
                                     'hdp_nb.distributed.begin_with_sample': ('distributed.html#begin_with_sample', 'hdp_nb/distributed.py'),
                                     'hdp_nb.distributed.fit': ('distributed.html#fit', 'hdp_nb/distributed.py'),
                                     'hdp_nb.distributed.score_shard': ('distributed.html#score_shard', 'hdp_nb/distributed.py'),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
 from hdp_nb.anchors import (
     anchor_topics,
@@ -15,11 +16,13 @@ from hdp_nb.anchors import (
     place_words,
     share_words,
 )
+from hdp_nb.cli import main
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
 from hdp_nb.shards import write_shards
 from hdp_nb.topic_models import HDP
 from hdp_nb.topics import TopicCounts
+from hdp_nb.variational_models import OnlineHDP
 
 
 def pairs_plain(documents, n_words, same=False):
@@ -181,6 +184,37 @@ def test_shards_begin_with_anchors(tmp_path):
     model = HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=start, random_state=0)
     fit(model, shards, tmp_path / "run")
     assert (cosines(phi, model.samples_[-1].n_vk.toarray()) > 0.8).sum() >= 9
+
+
+def test_a_fit_to_shards_keeps_its_anchors(tmp_path):
+    _, corpus = zipf_corpus(6, n_docs=600)
+    shards = write_shards(tmp_path / "corpus", [corpus[:250], corpus[250:]], n_words=400)
+    model = HDP("parallel", n_chains=1, n_iter=1, n_jobs=1, random_state=0)
+    once = fit(model, shards, tmp_path / "run", n_anchors=12).samples_[-1]
+    kept = np.load(tmp_path / "run" / "anchors.npz")
+    assert kept["n_anchors"] == 12 and kept["beta"].size == 13
+    further = fit(clone(model).set_params(n_iter=2), shards, tmp_path / "run", n_anchors=12)
+    whole = fit(clone(model).set_params(n_iter=2), shards, tmp_path / "whole", n_anchors=12)
+    for a, b in zip(further.samples_[-1], whole.samples_[-1]):
+        assert np.array_equal(a, b)
+    assert not np.array_equal(once.data, whole.samples_[-1].data)
+    with pytest.raises(ValueError, match="began with 12, got 11"):
+        fit(model, shards, tmp_path / "run", n_anchors=11)
+    with pytest.raises(ValueError, match="n_anchors: n_topics must be at most the number of words"):
+        fit(model, shards, tmp_path / "other", n_anchors=401)
+    with pytest.raises(ValueError, match="n_anchors must be None for an OnlineHDP, got 12"):
+        fit(OnlineHDP(), shards, tmp_path / "online", n_anchors=12)
+
+
+def test_anchors_from_a_shell(tmp_path, capsys):
+    _, corpus = zipf_corpus(6, n_docs=600)
+    write_shards(tmp_path / "corpus", [corpus], n_words=400)
+    command = ["shards", "fit", str(tmp_path / "corpus"), "--out", str(tmp_path / "run"), "--quiet"]
+    command += ["--n-iter", "1", "--n-jobs", "1", "--anchors", "12"]
+    assert main(command) == 0
+    assert (tmp_path / "run" / "anchors.npz").exists() and "Results" in capsys.readouterr().out
+    assert main([*command, "--init", "3"]) != 0
+    assert "--anchors and --init are two ways to begin" in capsys.readouterr().err
 
 
 def test_tokens_get_topics_of_their_words():
