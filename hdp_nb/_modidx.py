@@ -5,6 +5,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'hdp_nb.anchors.anchor_topics': ('anchors.html#anchor_topics', 'hdp_nb/anchors.py'),
                                 'hdp_nb.anchors.choose_anchors': ('anchors.html#choose_anchors', 'hdp_nb/anchors.py'),
                                 'hdp_nb.anchors.draw_topics': ('anchors.html#draw_topics', 'hdp_nb/anchors.py'),
+                                'hdp_nb.anchors.move_corners': ('anchors.html#move_corners', 'hdp_nb/anchors.py'),
                                 'hdp_nb.anchors.multiply_pairs': ('anchors.html#multiply_pairs', 'hdp_nb/anchors.py'),
                                 'hdp_nb.anchors.place_words': ('anchors.html#place_words', 'hdp_nb/anchors.py'),
                                 'hdp_nb.anchors.share_words': ('anchors.html#share_words', 'hdp_nb/anchors.py')},
