@@ -29,9 +29,9 @@ from numba import njit
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
 from hdp_nb.evaluate import document_completion
-from hdp_nb.franchise import FranchiseSampler
 from hdp_nb.shards import ShardedCorpus, write_shards
 from hdp_nb.topic_models import HDP
+from hdp_nb.topics import keep_counts
 from hdp_nb.variational_models import OnlineHDP
 
 K, V, ALPHA, GAMMA, ETA, LENGTH, DOCS = 100, 20_000, 2.0, 25.0, 0.05, 200, 5000
@@ -82,12 +82,18 @@ class Fixed(HDP):
     def __init__(self, phi=None, weight=None):
         super().__init__()
         self.phi, self.weight = phi, weight
-        self.n_features_in_, self.vocabulary_, self.samples_ = V, None, [None]
+        self.n_features_in_, self.vocabulary_, self.samples_ = phi.shape[1], None, [None]
 
     def posterior_topics(self, X=None):
-        phi = np.zeros((V, 4 * (len(self.weight) // 4 + 1)))
+        phi = np.zeros((self.phi.shape[1], 4 * (len(self.weight) // 4 + 1)))
         phi[:, : len(self.weight)] = self.phi.T
         return iter([(phi, np.pad(self.weight, (0, phi.shape[1] - len(self.weight))))])
+
+
+def counts_of(state):
+    "What a sample keeps of a state without tokens."
+    beta = np.append(state.m_k[: int(state.K)], state.gamma)
+    return keep_counts(state, beta / beta.sum(), None)
 
 
 def score(model, state, test):
@@ -99,7 +105,7 @@ def score(model, state, test):
         }
     else:
         shell = HDP()
-        shell.samples_ = [FranchiseSampler.snapshot(None, state)]
+        shell.samples_ = [counts_of(state)]
     shell.n_features_in_, shell.vocabulary_ = V, None
     return document_completion(shell, test, random_state=0)
 

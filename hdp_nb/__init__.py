@@ -37,6 +37,7 @@ _HOME = {
     "to_pyldavis": "exchange",
 }
 _MODULES = (
+    "anchors",
     "arguments",
     "autoregression",
     "begin_shards",

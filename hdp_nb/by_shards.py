@@ -100,6 +100,8 @@ def _fit_shards(args: argparse.Namespace) -> int:
     "`hdp_nb shards fit`"
     corpus, out = hdp_nb.shards.ShardedCorpus(args.corpus), Path(args.out)
     common = {"random_state": args.seed, "verbose": not args.quiet, "n_jobs": args.n_jobs}
+    if args.anchors is not None and args.init is not None:
+        raise ValueError("--anchors and --init are two ways to begin: not both")
     if args.model == "online":
         model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes, **common)
     else:
@@ -107,7 +109,7 @@ def _fit_shards(args: argparse.Namespace) -> int:
             "parallel", n_chains=1, n_iter=args.n_iter, init=args.init or "opposite", **common
         )
     with _workers(args) as client, _said(args):
-        model = hdp_nb.distributed.fit(model, corpus, out, client)
+        model = hdp_nb.distributed.fit(model, corpus, out, client, n_anchors=args.anchors)
     _show_corpus(corpus, args.corpus)
     hdp_nb.listing.print_topics(hdp_nb.listing.list_topics_of(model, args.n_words))
     if model.interrupted_:
@@ -302,6 +304,12 @@ def _add_fit_shards(p):
         type=count_argument,
         metavar="N",
         help="topics to begin with (hdp: those of a sample of the documents; online: 10)",
+    )
+    p.add_argument(
+        "--anchors",
+        type=count_argument,
+        metavar="N",
+        help="begin with N topics that anchor words find in all documents, for hundreds of topics",
     )
     add_option(p, "--seed", "of all randomness", type=int, default=0)
     add_option(

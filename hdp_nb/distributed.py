@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['SAMPLE', 'SAMPLE_SWEEPS', 'sweep_shard', 'score_shard', 'score_words', 'Phases',
-           'ShardState', 'ShardSampler', 'fit', 'begin_with_sample', 'topics_of']
+           'ShardState', 'ShardSampler', 'fit', 'begin_with_sample', 'begin_with_anchors',
+           'topics_of']
 
 # %% ../nbs/81_distributed.ipynb #db40d30a
 import warnings
@@ -19,6 +20,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
 
+from .anchors import anchor_topics
 from .begin_shards import begin_at_random, begin_with_counts, count_tokens
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
@@ -26,7 +28,7 @@ from .convergence import ConvergenceWarning
 from .corpus import Corpus
 from .direct import DirectState
 from .engine import check_client, connect, on_client
-from .files import load_npz, smallest_ints
+from .files import load_npz, save_npz, smallest_ints
 from hdp_nb.parallel import (
     ParallelSampler,
     Plan,
@@ -378,6 +380,7 @@ def fit(
     run: str | Path,
     client: Any = None,
     callback: Callable[[int, Any], object] | None = None,
+    n_anchors: int | None = None,
 ) -> Any:
     """Fit a model to a sharded corpus, here or on the workers of a cluster.
 
@@ -407,6 +410,11 @@ def fit(
     callback : callable, optional
         Called as `callback(sweep, state)`, state a DirectState without z; or `callback(shard,
         state)`, an OnlineState.
+    n_anchors : int, optional
+        Begin with so many topics of anchor words, from all documents: for hundreds of topics, of
+        which a sample has too little. About as many as are expected, or some more. See
+        `hdp_nb.anchors.anchor_topics`; they are kept in the folder's `anchors.npz`, and `init` is
+        not looked at.
 
     Returns
     -------
@@ -425,7 +433,7 @@ def fit(
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
     if isinstance(client, str):
         with connect(client) as connected:
-            return fit(model, corpus, run, connected, callback)
+            return fit(model, corpus, run, connected, callback, n_anchors)
     check_client(client)
     run = Path(run)
     online = isinstance(model, OnlineHDP)
@@ -441,12 +449,14 @@ def fit(
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
             f' words, no split-merge moves and moves="auto" or 0, got {model!r}'
         )
+    if online and n_anchors is not None:
+        raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
     if online and model.e_step != "variational":
         raise ValueError(
             f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
             " takes one shard after the other"
         )
-    Place(run).check_free("chain.npz", "sample.npz", "lengths-*.npy")
+    Place(run).check_free("chain.npz", "sample.npz", "anchors.npz", "lengths-*.npy")
     run.mkdir(parents=True, exist_ok=True)
     options = {
         "callback": callback and (lambda i, state: callback(i, state.base)),
@@ -458,7 +468,9 @@ def fit(
     model.__dict__.pop("vectorizer_", None)  # of an earlier fit
     if corpus.vectorizer is not None:
         model.vectorizer_ = corpus.vectorizer
-    return (_fit_online if online else _fit_sampled)(model, corpus, run, client, options)
+    if online:
+        return _fit_online(model, corpus, run, client, options)
+    return _fit_sampled(model, corpus, run, client, options, n_anchors)
 
 # %% ../nbs/81_distributed.ipynb #16d9346e
 SAMPLE = 1_000_000  # tokens of the documents that a run's first topics come from
@@ -524,14 +536,54 @@ def begin_with_sample(
     return small.samples_[small.best_]
 
 
-def _fit_sampled(model, corpus, run, client, options):
+def begin_with_anchors(
+    model: HDP, corpus: ShardedCorpus, run: Path, n_anchors: int, rng: np.random.Generator
+) -> TopicCounts:
+    """Find topics by anchor words, or read what that has given before.
+
+    Parameters
+    ----------
+    model : HDP
+    corpus : ShardedCorpus
+    run : str or Path
+        Folder of the fit; they are in its `anchors.npz`.
+    n_anchors : int
+        How many.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    TopicCounts
+
+    Raises
+    ------
+    ValueError
+        As from `hdp_nb.anchors.anchor_topics`; the file holds what began with another number.
+    """
+    path = run / "anchors.npz"
+    if not path.exists():
+        first = {"alpha": model.alpha, "gamma": model.gamma, "eta": model._eta(corpus.n_words)[0]}
+        try:
+            counts = anchor_topics(corpus, n_anchors, random_state=rng, **first)
+        except ValueError as error:
+            raise ValueError(f"n_anchors: {error}") from error
+        save_npz(path, {"n_anchors": np.array(n_anchors), **counts._asdict()})
+    arrays = load_npz(path)
+    if (before := int(arrays.pop("n_anchors"))) != n_anchors:
+        raise ValueError(f"n_anchors: {run} is of a fit that began with {before}, got {n_anchors}")
+    return TopicCounts(**arrays)
+
+
+def _fit_sampled(model, corpus, run, client, options, n_anchors=None):
     n_iter = check_int("n_iter", model.n_iter, 1)
     model.burn_in_ = (
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     )
     rng, other = as_rng(model.random_state).spawn(2)
     init = model.init
-    if isinstance(init, str) and init == "opposite":
+    if n_anchors is not None:
+        init = begin_with_anchors(model, corpus, run, n_anchors, other)
+    elif isinstance(init, str) and init == "opposite":
         init = begin_with_sample(model, corpus, run, other)
     eta, eta_prior = model._eta(corpus.n_words)
     sampler = ShardSampler(
