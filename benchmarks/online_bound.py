@@ -8,7 +8,8 @@ text: the Bible, the five splits of online_text.py, 200 documents of each kept f
 round of the restricted iteration, as printed, and with eight; memoized inference in batches of 100,
 24 rounds, in the last quarter of which nothing is split; the package's moves; plain inference; the
 sampler; and both kinds of moves one after the other: the memoized ones from the model that the
-package's end with. Of every model the bound of the whole corpus, too, after 10 passes without moves.
+package's end with. Of every model the bound of the whole corpus, too, after 10 passes without
+moves.
 
 bars: the paper's, documents of three densities, and Zipf frequencies; five corpora of each; 12
 passes (dense documents: 24) in minibatches of 200, kappa 0.5, eta 0.5; all with moves from two

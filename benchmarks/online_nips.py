@@ -4,15 +4,15 @@ sampler, and gensim's HDP (Bryant & Sudderth 2012, figures 2b, 2e and 2h).
     HDP_NB_DATA=FOLDER python benchmarks/online_nips.py [--seconds 240] [--arms "plain, 300" ...]
                                                         [--splits 0]
 
-1,392 papers to learn from and 348 to score, drawn at random (which ones the paper had is not
-known; --splits names the seeds of the draw and of the methods); minibatches of 200, kappa 0.5; eta begins at 0.5 and is learned, but by gensim, which
-cannot and has its own 0.01. Every method has so many CPU seconds, what compiling and scoring take
-not counted; with moves, nothing new is tried in the last quarter. "Algorithm 2" is the paper's,
-whose moves the bound judges, with eight rounds of the restricted iteration. The direct sampler is
-scored by its last sample. Scores by completion (four fifths of a paper's words are seen) with the
-E-step's weights for all. A point of a curve: CPU seconds, passes, topics, topics in use (the fewest
-that hold 99% of the words; of gensim's, which hdp_to_lda makes equally large, it says nothing),
-score.
+1,392 papers to learn from and 348 to score, drawn at random (which ones the paper had is not known;
+--splits names the seeds of the draw and of the methods); minibatches of 200, kappa 0.5; eta begins
+at 0.5 and is learned, but by gensim, which cannot and has its own 0.01. Every method has so many
+CPU seconds, what compiling and scoring take not counted; with moves, nothing new is tried in the
+last quarter. "Algorithm 2" is the paper's, whose moves the bound judges, with eight rounds of the
+restricted iteration. The direct sampler is scored by its last sample. Scores by completion (four
+fifths of a paper's words are seen) with the E-step's weights for all. A point of a curve: CPU
+seconds, passes, topics, topics in use (the fewest that hold 99% of the words; of gensim's, which
+hdp_to_lda makes equally large, it says nothing), score.
 
 Curves are kept in results/online_nips.json; those that are there already are not made again, unless
 they were shorter. In that file "moves, from 100" has 1,200 seconds, "plain, 300" and "Algorithm 2,

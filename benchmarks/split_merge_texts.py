@@ -1,5 +1,5 @@
-"""Split and merge on texts (Wang & Blei 2012, figures 5 to 8): their own algorithm, in the franchise
-with uniform anchors, beside informed anchors, moves of topics, and direct assignment.
+"""Split and merge on texts (Wang & Blei 2012, figures 5 to 8): their own algorithm, which is the
+franchise with uniform anchors, beside informed anchors, moves of topics, and direct assignment.
 
     python benchmarks/split_merge_texts.py CORPUS [--seeds 20] [--sweeps 500]
                                            [--samplers crf direct]
@@ -66,14 +66,14 @@ def run(corpus, sampler, arm, seed, n_iter):
     seconds, trace = time.process_time() - began, model.trace_
     score = trace["log_likelihood"] / train.n_tokens
     best = np.maximum.accumulate(score)
-    tried = [k for k in trace if k.endswith(("proposed", "accepted")) and k[:5] in ("split", "merge")]
+    tried = [f"{kind}_{what}" for kind in ("splits", "merges") for what in ("proposed", "accepted")]
     return {
         "best": best[n_iter // 10 - 1 :: n_iter // 10].round(5).tolist(),
         "last": round(float(score[-n_iter // 10 :].mean()), 5),
         "held out": round(document_completion(model, test, 0.2, random_state=0), 5),
         "samples": len(model.samples_),
         "topics": int(trace["n_topics"][-1]),
-        **{k: int(trace[k].sum()) for k in tried},
+        **{name: int(trace[name].sum()) for name in tried if name in trace},
         "seconds": round(seconds, 2),
     }
 
