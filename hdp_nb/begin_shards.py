@@ -65,15 +65,16 @@ def draw_shard(job: tuple, i: int) -> None:
 
     Parameters
     ----------
-    job : (corpus, run, below, generator)
+    job : (corpus, place, below, generator)
         See `draw_by_word` and `hdp_nb.files.rng_to_dict`. The numbers of a shard are those that
         come after all tokens of the shards before it.
     i : int
     """
-    corpus, run, below, state = job
+    corpus, place, below, state = job
     rng, shard = rng_from_dict(state), corpus.shard(i)
     advance(rng, sum(corpus.tokens_of(before) for before in range(i)))
-    write_shard_topics(corpus, run, 0, i, draw_by_word(shard.x, rng.random(shard.n_tokens), below))
+    z = draw_by_word(shard.x, rng.random(shard.n_tokens), below)
+    write_shard_topics(corpus, place, 0, i, z)
 
 
 def begin_at_random(sampler: Any, rng: np.random.Generator, base: DirectState) -> np.ndarray:
@@ -95,7 +96,7 @@ def begin_at_random(sampler: Any, rng: np.random.Generator, base: DirectState) -
     n_vk = np.zeros((c.n_words, n), np.int32)
     for i, shard in enumerate(c):
         z = rng.integers(n, size=shard.n_tokens)
-        write_shard_topics(c, sampler.run, 0, i, z)
+        write_shard_topics(c, sampler.place, 0, i, z)
         count_tokens(shard.x, z.astype(np.int32), n_vk)
         tables = np.unique(np.repeat(np.arange(shard.n_docs), shard.doc_lengths) * n + z)
         if base.alpha.ndim:
@@ -136,7 +137,7 @@ def begin_with_counts(sampler: Any, rng: np.random.Generator, base: DirectState)
     c, start, n = sampler.corpus, sampler.begin, sampler.n_first
     n_vk = start.n_vk.toarray()
     below = np.cumsum(n_vk + 0.01 * start.beta[:n], axis=1)
-    job = c, sampler.run, below, rng_to_dict(rng)
+    job = c, sampler.place, below, rng_to_dict(rng)
     for _ in on_engine(sampler.client, draw_shard, job, range(c.n_shards), sampler.n_threads):
         pass
     advance(rng, c.n_tokens)

@@ -109,7 +109,8 @@ def _fit_shards(args: argparse.Namespace) -> int:
             "parallel", n_chains=1, n_iter=args.n_iter, init=args.init or "opposite", **common
         )
     with _workers(args) as client, _said(args):
-        model = hdp_nb.distributed.fit(model, corpus, out, client, n_anchors=args.anchors)
+        more = {"n_anchors": args.anchors, "shared": args.shared}
+        model = hdp_nb.distributed.fit(model, corpus, out, client, **more)
     _show_corpus(corpus, args.corpus)
     hdp_nb.listing.print_topics(hdp_nb.listing.list_topics_of(model, args.n_words))
     if model.interrupted_:
@@ -310,6 +311,11 @@ def _add_fit_shards(p):
         type=count_argument,
         metavar="N",
         help="begin with N topics that anchor words find in all documents, for hundreds of topics",
+    )
+    p.add_argument(
+        "--shared",
+        metavar="PLACE",
+        help="folder or URL, such as s3://bucket/folder, for what workers need, if not in RUN",
     )
     add_option(p, "--seed", "of all randomness", type=int, default=0)
     add_option(

@@ -46,9 +46,11 @@ from .recounts import POSITIVE, check_entries, check_kept_topics, check_same, ch
 from hdp_nb.shards import (
     Job,
     ShardedCorpus,
+    find_shared,
     map_lengths,
     read_job,
     read_shard_topics,
+    set_shared,
     write_job,
     write_shard_topics,
 )
@@ -64,7 +66,7 @@ def _documents(job, i):
     shard, none = job.corpus.shard(i), np.empty(0, np.int64)
     first, J = job.corpus.first[i], shard.n_docs
     alpha = job.state.alpha[first : first + J] if job.state.alpha.ndim else job.state.alpha
-    z = read_shard_topics(job.corpus, job.run, job.t, i, job.label)
+    z = read_shard_topics(job.corpus, job.place, job.t, i, job.label)
     return (
         Plan(
             shard.x,
@@ -100,7 +102,7 @@ def sweep_shard(job: Job, i: int) -> tuple[np.ndarray, ...]:
     plan, state = _documents(job, i)
     m, n = np.zeros((2, 1, job.work.inv.size), np.int64)
     sweep_documents(0, 1, job.seed, job.L, state, plan, job.work._replace(m=m, n=n))
-    write_shard_topics(job.corpus, job.run, job.t + 1, i, state.z)
+    write_shard_topics(job.corpus, job.place, job.t + 1, i, state.z)
     n_vk = np.zeros((job.corpus.n_words, job.work.inv.size), np.int32)
     count_tokens(plan.x, state.z, n_vk)
     at, tables = np.flatnonzero(n_vk), state.n_tables
@@ -182,15 +184,15 @@ class Phases:
         "Do the task `call(job, i)` for every shard i; pairs of i and its result."
         sampler = self.sampler
         job, shards = (
-            Job(sampler.corpus, sampler.run, self.t, self.label, seed, L, state, work),
+            Job(sampler.corpus, sampler.place, self.t, self.label, seed, L, state, work),
             range(sampler.corpus.n_shards),
         )
         if sampler.client is None:
             return zip(shards, self.pool.map(partial(call, job), shards))
         # a name that no worker has seen in an earlier run
-        path = sampler.run / f"job-{self.t:06d}-{uuid4().hex}-{call.__name__}.npz"
-        write_job(path, job, topics)
-        return on_client(sampler.client, call, read_job, path, shards)
+        name = f"job-{self.t:06d}-{uuid4().hex}-{call.__name__}.npz"
+        write_job(name, job, topics)
+        return on_client(sampler.client, call, read_job, (sampler.place, name), shards)
 
     def sweep(self, seed: np.uint64, L: int, state: DirectState, plan: Plan, work: Any) -> None:
         "Sweep the documents; counts are by the numbers that topics have during the sweep."
@@ -232,10 +234,12 @@ class ShardSampler(ParallelSampler):
     ----------
     corpus : ShardedCorpus
     run : str or Path
-        Folder for the topics of the tokens; all workers must see it, and the corpus's, by the same
-        names.
+        Folder of this machine for the lengths of the documents.
     client : dask.distributed.Client, optional
         Whose workers sweep. Default: `n_threads` threads of this process.
+    place : str, Path or Place, optional
+        For the topics of the tokens, and for tasks; all workers must see it, and the corpus's, by
+        the same names. Default: `run`.
     *args, **more
         Those of ParallelSampler, but `init` is a number of topics, or TopicCounts: sweeps begin
         with topics drawn from these.
@@ -244,7 +248,13 @@ class ShardSampler(ParallelSampler):
     corpus: Any  # a ShardedCorpus, which has what the sweeps ask of a Corpus
 
     def __init__(
-        self, corpus: ShardedCorpus, run: str | Path, *args: Any, client: Any = None, **more: Any
+        self,
+        corpus: ShardedCorpus,
+        run: str | Path,
+        *args: Any,
+        client: Any = None,
+        place: Any = None,
+        **more: Any,
     ):
         super().__init__(Corpus([0], [0, 1], n_words=corpus.n_words), *args, **more)
         if not isinstance(self.begin, (int, np.integer, TopicCounts)):
@@ -266,6 +276,7 @@ class ShardSampler(ParallelSampler):
             Path(run).resolve(),
             client,
         )
+        self.place = Place(run if place is None else place)
         if np.ndim(self.alpha):
             self.alpha = np.full(corpus.n_docs, np.ravel(self.alpha)[0])
 
@@ -299,7 +310,7 @@ class ShardSampler(ParallelSampler):
     def start(self, k: int) -> "ShardSampler":
         """Return a sampler of the same posterior whose chains begin with `k` topics.
 
-        Both samplers keep the topics of the tokens in the same folder, so run only one of them.
+        Both samplers keep the topics of the tokens in the same place, so run only one of them.
 
         Parameters
         ----------
@@ -320,13 +331,13 @@ class ShardSampler(ParallelSampler):
 
     def topics(self, state: ShardState, i: int) -> np.ndarray:
         "Read the topics of the tokens of shard i in a state of the last two sweeps."
-        return read_shard_topics(self.corpus, self.run, int(state.t), i, state.label)
+        return read_shard_topics(self.corpus, self.place, int(state.t), i, state.label)
 
     def _clean(self, t):
         "Remove what belongs to sweeps before t."
-        for path in (*self.run.glob("z-*"), *self.run.glob("job-*")):
-            if int(path.name.split("-")[1]) < t:
-                path.unlink(missing_ok=True)
+        for name in self.place.names(""):
+            if name.startswith(("z-", "job-")) and int(name.split("-")[1]) < t:
+                self.place.remove(name)
 
     def sweep(
         self, rng: np.random.Generator, state: ShardState
@@ -381,6 +392,7 @@ def fit(
     client: Any = None,
     callback: Callable[[int, Any], object] | None = None,
     n_anchors: int | None = None,
+    shared: str | Path | None = None,
 ) -> Any:
     """Fit a model to a sharded corpus, here or on the workers of a cluster.
 
@@ -402,8 +414,8 @@ def fit(
         The learning rate counts documents, so shards may differ in size.
     corpus : ShardedCorpus or folder of one
     run : str or Path
-        Folder for the checkpoint, after every sweep or shard, and the topics of the tokens. Workers
-        must see it, and the corpus's, by the same names.
+        Folder for the checkpoint, after every sweep or shard, and, unless `shared` is given, for
+        the topics of the tokens and the tasks.
     client : dask.distributed.Client, address of a scheduler, or None
         Whose workers do the documents. None: `model.n_jobs` threads of this process. The result
         does not depend on it.
@@ -415,6 +427,11 @@ def fit(
         which a sample has too little. About as many as are expected, or some more. See
         `hdp_nb.anchors.anchor_topics`; they are kept in the folder's `anchors.npz`, and `init` is
         not looked at.
+    shared : str or Path, optional
+        A folder, or a URL that fsspec reaches such as "s3://bucket/folder", for what this process
+        and workers give each other: tasks and topics of tokens, in a folder in it that no other fit
+        has. Workers must see it, and the corpus's, by the same names; `run` they need not see. A
+        fit that is continued finds it by itself.
 
     Returns
     -------
@@ -433,7 +450,7 @@ def fit(
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
     if isinstance(client, str):
         with connect(client) as connected:
-            return fit(model, corpus, run, connected, callback, n_anchors)
+            return fit(model, corpus, run, connected, callback, n_anchors, shared)
     check_client(client)
     run = Path(run)
     online = isinstance(model, OnlineHDP)
@@ -456,8 +473,10 @@ def fit(
             f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
             " takes one shard after the other"
         )
-    Place(run).check_free("chain.npz", "sample.npz", "anchors.npz", "lengths-*.npy")
+    ours = "chain.npz", "sample.npz", "anchors.npz", "lengths-*.npy", "shared.json"
+    Place(run).check_free(*ours)
     run.mkdir(parents=True, exist_ok=True)
+    place = find_shared(run) if shared is None else set_shared(run, shared)
     options = {
         "callback": callback and (lambda i, state: callback(i, state.base)),
         "progress": bool(model.verbose),
@@ -469,17 +488,17 @@ def fit(
     if corpus.vectorizer is not None:
         model.vectorizer_ = corpus.vectorizer
     if online:
-        return _fit_online(model, corpus, run, client, options)
-    return _fit_sampled(model, corpus, run, client, options, n_anchors)
+        return _fit_online(model, corpus, place, client, options)
+    return _fit_sampled(model, corpus, run, place, client, options, n_anchors)
 
 # %% ../nbs/81_distributed.ipynb #16d9346e
 SAMPLE = 1_000_000  # tokens of the documents that a run's first topics come from
 SAMPLE_SWEEPS = 200
 
 
-def _fit_online(model, corpus, run, client, options):
+def _fit_online(model, corpus, place, client, options):
     sampler, rng, n = (
-        OnlineShardSampler(model, corpus, run, client),
+        OnlineShardSampler(model, corpus, place, client),
         as_rng(model.random_state),
         (1 if isinstance(model.n_passes, str) else model.n_passes) * corpus.n_shards,
     )
@@ -574,7 +593,7 @@ def begin_with_anchors(
     return TopicCounts(**arrays)
 
 
-def _fit_sampled(model, corpus, run, client, options, n_anchors=None):
+def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
     model.burn_in_ = (
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
@@ -599,6 +618,7 @@ def _fit_sampled(model, corpus, run, client, options, n_anchors=None):
         model.alpha_per_document,
         n_threads=effective_n_jobs(model.n_jobs),
         client=client,
+        place=place,
     )
     chain = run_chain(
         sampler,
@@ -642,4 +662,5 @@ def topics_of(run: str | Path, corpus: ShardedCorpus, i: int) -> np.ndarray:
         Columns of `samples_[best_]`.
     """
     arrays = load_npz(Path(run) / "chain.npz")
-    return read_shard_topics(corpus, Path(run), int(arrays["state/t"]), i, arrays["state/label"])
+    place = find_shared(run)
+    return read_shard_topics(corpus, place, int(arrays["state/t"]), i, arrays["state/label"])

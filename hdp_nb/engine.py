@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import hdp_nb
@@ -129,12 +128,12 @@ def check_client(client: Any) -> None:
                 )
 
 
-def _on_worker(version, call, read, path, part):
+def _on_worker(version, call, read, where, part):
     "Do one task."
     if version != hdp_nb.__version__:  # a worker that came later
         raise ValueError(f"client: takes workers with hdp_nb {version}, got {hdp_nb.__version__}")
     with _one_at_a_time:  # the first task that needs a job reads it
-        job = read(path)
+        job = read(where)
     return call(job, part)
 
 
@@ -169,8 +168,8 @@ def _results(where, futures, parts):
 def on_client(
     client: Any,
     call: Callable[[Any, Any], Any],
-    read: Callable[[str], Any],
-    path: Path,
+    read: Callable[[Any], Any],
+    where: Any,
     parts: Sequence,
 ) -> Iterator[tuple[Any, Any]]:
     """Do tasks on the workers of a dask client.
@@ -181,9 +180,9 @@ def on_client(
     call : callable
         A task: `call(job, part)`, without side effects that a repetition could harm.
     read : callable
-        Reads a job from its file; it should keep the last one.
-    path : Path
-        The file, which all workers must see.
+        Reads a job; it should keep the last one.
+    where : hashable
+        What `read` takes: its file, which all workers must see.
     parts : sequence
         One for each task.
 
@@ -192,9 +191,9 @@ def on_client(
     (part, result)
         As results come.
     """
-    task = partial(_on_worker, hdp_nb.__version__, call, read, str(path))
-    where = _address(client)
-    yield from _results(where, client.map(task, parts, pure=False, retries=2), parts)
+    task = partial(_on_worker, hdp_nb.__version__, call, read, where)
+    futures = client.map(task, parts, pure=False, retries=2)
+    yield from _results(_address(client), futures, parts)
 
 
 def on_engine(

@@ -549,11 +549,11 @@ def save_npz(path: str | Path, arrays: Mapping[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def _check_members(path: str | Path) -> None:
+def _check_members(content: IO[bytes]) -> None:
     "Refuse an archive whose arrays claim more than is there, before NumPy allocates them."
-    with zipfile.ZipFile(path) as archive:
+    with zipfile.ZipFile(content) as archive:
         members = archive.infolist()
-        check_size(sum(member.file_size for member in members), os.path.getsize(path))
+        check_size(sum(member.file_size for member in members), content.seek(0, io.SEEK_END))
         for member in members:
             with archive.open(member) as file:
                 version = np.lib.format.read_magic(file)
@@ -568,12 +568,14 @@ def _check_members(path: str | Path) -> None:
                 )
 
 
-def load_npz(path: str | Path) -> dict[str, np.ndarray]:
+def load_npz(path: str | Path, data: bytes | None = None) -> dict[str, np.ndarray]:
     """Read the arrays of an .npz file.
 
     Parameters
     ----------
     path : str or Path
+    data : bytes, optional
+        What is in the file, where that has been read already.
 
     Returns
     -------
@@ -587,12 +589,13 @@ def load_npz(path: str | Path) -> dict[str, np.ndarray]:
     OSError
         If there is no such file, or it may not be read.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb") if data is None else io.BytesIO(data) as file:
         try:
             # NumPy would take any other file for a pickle, and say that it could be allowed.
-            if not zipfile.is_zipfile(path):
+            if not zipfile.is_zipfile(file):
                 raise ValueError("it is not an .npz archive, or its end is missing")
-            _check_members(path)
+            _check_members(file)
+            file.seek(0)
             with np.load(file, allow_pickle=False) as arrays:
                 return dict(arrays)
         except Exception as error:

@@ -25,7 +25,7 @@ from .engine import check_client, connect, on_engine
 from .files import load_npz
 from .model import count_for
 from .parquet import Place, arrow, list_column, read_table, write_table
-from .shards import ShardedCorpus, read_shard_topics
+from .shards import ShardedCorpus, find_shared, read_shard_topics
 from .topics import fold_in, token_probabilities
 
 # %% ../nbs/81_over_shards.ipynb #bfbd4791
@@ -395,8 +395,8 @@ def score_shards(
 
 def _token_rows(job, i, part):
     "Columns of `topics_of_shards`."
-    run, t, label, to = job.model
-    z = to[read_shard_topics(job.corpus, Path(run), t, i, label)]
+    place, t, label, to = job.model
+    z = to[read_shard_topics(job.corpus, place, t, i, label)]
     doc = np.repeat(np.arange(part.n_docs), part.doc_lengths)
     pairs, counts = np.unique(doc * len(to) + z, return_counts=True)
     ends = np.searchsorted(pairs // len(to), np.arange(part.n_docs + 1))
@@ -455,6 +455,6 @@ def topics_of_shards(
     to = np.append(np.where(to < 0, model.n_topics_, to), model.n_topics_)
     digest = model_digest(model)
     options = {"what": "topics", "model": digest, "corpus": corpus.digest, "sweep": t}
-    job = Output(corpus, Place(out), _token_rows, (str(Path(run).resolve()), t, label, to), options)
+    job = Output(corpus, Place(out), _token_rows, (find_shared(run), t, label, to), options)
     _write_output(job, client, progress, fresh)
     return job.place

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from uuid import uuid4
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from .checks import check_int, check_vocab
 from .corpus import Corpus
 from .counting import unpack_vectorizer
 from .documents import PARQUET_ROWS, bounded_batches, check_parquet
-from .files import atomic_write, check_claim, reading
+from .files import atomic_write, check_claim, load_npz, reading, save_npz
 from .recounts import check_entries, check_same
 
 # %% ../nbs/80_parquet.ipynb #251f4aa6
@@ -128,6 +129,23 @@ class Place:
             if error.filename is None:  # a full disk does not say of which file
                 raise OSError(error.errno, error.strerror, str(path)) from error
             raise
+
+    def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
+        "Write an .npz file, whole or not at all, even where two processes write the same."
+        if self._fs:
+            packed = io.BytesIO()
+            np.savez(packed, **arrays)
+            self.write(name, packed.getvalue())
+            return
+        path = Path(self.at(name))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own = path.with_name(f"{path.name}.{uuid4().hex}")
+        save_npz(own, arrays)
+        os.replace(own, path)
+
+    def read_arrays(self, name: str) -> dict[str, np.ndarray]:
+        "Read an .npz file; a ValueError says what is damaged, an OSError what fails."
+        return load_npz(self.at(name), self.read(name) if self._fs else None)
 
     def exists(self, name: str) -> bool:
         "Whether there is such a file."

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['write_shards', 'ShardedCorpus', 'map_lengths', 'write_shard_topics',
-           'read_shard_topics', 'Job', 'write_job', 'read_job']
+           'read_shard_topics', 'find_shared', 'set_shared', 'Job', 'write_job', 'read_job']
 
 # %% ../nbs/80_shards.ipynb #9cc60e9b
 import hashlib
@@ -24,7 +24,7 @@ from .corpus import Corpus, as_corpus
 from .counting import unpack_vectorizer
 from .direct import DirectState
 from .engine import on_engine
-from .files import load_npz, reading, save_npz, smallest_ints
+from .files import atomic_write, load_npz, reading, save_npz, smallest_ints
 from hdp_nb.parallel import (
     Plan,
     add_up_words,
@@ -418,40 +418,36 @@ def map_lengths(corpus: ShardedCorpus, run: Path, client: Any = None) -> np.ndar
     return lengths
 
 # %% ../nbs/80_shards.ipynb #60aa0005
-def _z_path(run, t, i):
-    return run / f"z-{t:06d}-{i:06d}.npz"
+def _topics_file(t, i):
+    return f"z-{t:06d}-{i:06d}.npz"
 
 
-def write_shard_topics(corpus: ShardedCorpus, run: Path, t: int, i: int, z: np.ndarray) -> None:
+def write_shard_topics(corpus: ShardedCorpus, place: Place, t: int, i: int, z: np.ndarray) -> None:
     """Write the topics of a shard's tokens after a sweep.
 
     Parameters
     ----------
     corpus : ShardedCorpus
-    run : Path
-        Folder.
+    place : Place
     t : int
         Sweeps so far.
     i : int
         The shard.
     z : int array, shape (tokens of the shard,)
     """
-    path = _z_path(run, t, i)
-    own = path.with_name(f"{path.name}.{uuid4().hex}")
-    save_npz(own, {"z": smallest_ints(z), "stamp": np.array(f"{corpus.digest} {i}")})
-    os.replace(own, path)
+    stamp = np.array(f"{corpus.digest} {i}")
+    place.write_arrays(_topics_file(t, i), {"z": smallest_ints(z), "stamp": stamp})
 
 
 def read_shard_topics(
-    corpus: ShardedCorpus, run: Path, t: int, i: int, label: np.ndarray
+    corpus: ShardedCorpus, place: Place, t: int, i: int, label: np.ndarray
 ) -> np.ndarray:
     """Read the topics of a shard's tokens after a sweep.
 
     Parameters
     ----------
     corpus : ShardedCorpus
-    run : Path
-        Folder.
+    place : Place
     t : int
         Sweeps so far.
     i : int
@@ -468,10 +464,13 @@ def read_shard_topics(
     ValueError
         The file is missing, damaged, or of another corpus or shard.
     """
-    path = _z_path(run, t, i)
-    if not path.is_file():
-        raise ValueError(f"run: the topics of shard {i} after sweep {t} are missing: {path}")
-    arrays = load_npz(path)
+    name = _topics_file(t, i)
+    path = place.at(name)
+    try:
+        arrays = place.read_arrays(name)
+    except FileNotFoundError:
+        missing = f"the topics of shard {i} after sweep {t} are missing: {path}"
+        raise ValueError(f"run: {missing}") from None
     stamp, z, n = str(arrays.get("stamp")), arrays.get("z", np.empty(0)), corpus.tokens_of(i)
     fits = z.dtype.kind == "u" and z.max(initial=0) < len(label)  # none is negative
     if stamp != f"{corpus.digest} {i}" or z.shape != (n,) or not fits:
@@ -481,12 +480,71 @@ def read_shard_topics(
         )
     return label[z].astype(np.int32)
 
+
+_SHARED = "shared.json"
+
+
+def find_shared(run: str | Path) -> Place:
+    """Find where a fit keeps the topics of tokens, and its tasks.
+
+    Parameters
+    ----------
+    run : str or Path
+        Folder of the fit.
+
+    Returns
+    -------
+    Place
+
+    Raises
+    ------
+    ValueError
+        A file in the folder, in which the place is noted, is damaged.
+    """
+    path = Path(run) / _SHARED
+    if not path.exists():
+        return Place(run)
+    with reading(path, "the place of a fit"):
+        noted = json.loads(path.read_bytes())
+        return Place(Place(noted["place"]).at(noted["folder"]))
+
+
+def set_shared(run: str | Path, shared: str | Path) -> Place:
+    """Choose where a fit keeps the topics of tokens, and its tasks: in a folder of its own.
+
+    Parameters
+    ----------
+    run : str or Path
+        Folder of the fit, where the choice is noted.
+    shared : str or Path
+        Where the folder of its own is.
+
+    Returns
+    -------
+    Place
+
+    Raises
+    ------
+    ValueError
+        The fit has begun elsewhere.
+    """
+    path, folder = Path(run) / _SHARED, f"run-{uuid4().hex}"
+    if not path.exists() and not (Path(run) / "chain.npz").exists():
+        with atomic_write(path) as file:
+            file.write(json.dumps({"place": Place(shared).path, "folder": folder}).encode())
+    place = find_shared(run)
+    if place != Place(Place(shared).at(place.path[-len(folder) :])):
+        raise ValueError(
+            f"shared must be where the fit in {run} has begun, in {place.path}, got {shared!s}"
+        )
+    return place
+
 # %% ../nbs/80_shards.ipynb #4debedd8
 class Job(NamedTuple):
     "Everything that the tasks of a sweep, or of its score, have in common; see `read_job`."
 
     corpus: ShardedCorpus
-    run: Path
+    place: Place  # of the topics of the tokens
     t: int  # which sweep's topics of the tokens to begin with
     label: np.ndarray  # and their numbers today
     seed: np.uint64
@@ -499,12 +557,12 @@ _GLOBAL = ("beta", "K", "alpha", "gamma", "eta")
 _MIXTURE = ("rate", "share", "rest", "background")
 
 
-def write_job(path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None) -> None:
-    """Write a job to a file.
+def write_job(name: str, job: Job, topics: tuple[np.uint64, np.ndarray] | None = None) -> None:
+    """Write a job to a file of its place.
 
     Parameters
     ----------
-    path : Path
+    name : str
     job : Job
     topics : (seed, n_vk), optional
         What the topics were drawn from, where tasks need them.
@@ -512,7 +570,6 @@ def write_job(path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None 
     arrays = {
         "folder": np.array(str(job.corpus.folder)),
         "corpus": np.array(job.corpus.digest),
-        "run": np.array(str(job.run)),
         "t": job.t,
         "label": job.label,
         "seed": job.seed,
@@ -539,7 +596,7 @@ def write_job(path: Path, job: Job, topics: tuple[np.uint64, np.ndarray] | None 
             "at": smallest_ints(at),
             "n": smallest_ints(job.state.n_vk.flat[at]),
         }
-    save_npz(path, arrays)
+    job.place.write_arrays(name, arrays)
 
 
 @lru_cache(maxsize=4)
@@ -552,9 +609,10 @@ def _corpus(folder, digest):
 
 
 @lru_cache(maxsize=1)
-def read_job(path: str) -> Job:
-    "Read a job from its file; its topics are drawn again, from the same seed."
-    a = load_npz(path)
+def read_job(where: tuple[Place, str]) -> Job:
+    "Read a job from its place and file; its topics are drawn again, from the same seed."
+    place, name = where
+    a = place.read_arrays(name)
     corpus, L, capacity, none = (
         _corpus(a["folder"].item(), a["corpus"].item()),
         int(a["L"]),
@@ -575,7 +633,7 @@ def read_job(path: str) -> Job:
         mixture = new_trace_weights(corpus.n_words, a["mixture/rate"].size)._replace(
             **{name: a[f"mixture/{name}"] for name in _MIXTURE}
         )
-        files = Path(a["run"].item()), int(a["t"]), a["label"], np.uint64(0)
+        files = place, int(a["t"]), a["label"], np.uint64(0)
         return Job(corpus, *files, L, state._replace(n_vk=n_vk), mixture)
     plan, work = corpus.plan, new_parallel_workspace(corpus.plan, capacity if "topics" in a else 0)
     if "topics" in a:
@@ -593,6 +651,4 @@ def read_job(path: str) -> Job:
         )
         work.g[:, a["fixed"]], work.inv[:] = a["columns"], a["inv"]
         in_turn(add_up_words, work.log_p.size, L, state.beta, plan, work)
-    return Job(
-        corpus, Path(a["run"].item()), int(a["t"]), a["label"], np.uint64(a["seed"]), L, state, work
-    )
+    return Job(corpus, place, int(a["t"]), a["label"], np.uint64(a["seed"]), L, state, work)

@@ -19,9 +19,9 @@ from .chain import with_attributes
 from .checks import check_int
 from .e_step import Batch, Docs, EStepRules, aligned, cut_ranges, distinct_words, e_step, take
 from .engine import on_client
-from .files import load_npz, save_npz
 from .online import OnlineState, part_of
 from .online_moves import ONLINE_MOVES, online_step
+from .parquet import Place
 from .recounts import check_entries, check_same, check_stream
 from .shards import ShardedCorpus
 from .variational import EStep
@@ -37,17 +37,26 @@ class OnlineShardState(NamedTuple):
 
 
 def write_e_step(
-    path: Path, batch: Batch, E: np.ndarray, weight: np.ndarray, alpha: float, rules: EStepRules
+    where: tuple[Place, str],
+    batch: Batch,
+    E: np.ndarray,
+    weight: np.ndarray,
+    alpha: float,
+    rules: EStepRules,
 ) -> None:
-    "Write a minibatch and the arguments of its E-step to a file."
+    "Write a minibatch and the arguments of its E-step to a file of a place."
     arrays = {"E": E, "weight": weight, "alpha": alpha, "rules": np.array(rules)}
-    save_npz(path, {**arrays, "rows": batch.rows, **batch.docs._asdict()})
+    place, name = where
+    place.write_arrays(name, {**arrays, "rows": batch.rows, **batch.docs._asdict()})
 
 
 @lru_cache(maxsize=1)
-def read_e_step(path: str) -> tuple[Batch, np.ndarray, np.ndarray, float, EStepRules]:
-    "Read a minibatch and the arguments of its E-step from a file."
-    a = load_npz(path)
+def read_e_step(
+    where: tuple[Place, str],
+) -> tuple[Batch, np.ndarray, np.ndarray, float, EStepRules]:
+    "Read a minibatch and the arguments of its E-step from a file of a place."
+    place, name = where
+    a = place.read_arrays(name)
     E, none = aligned(*a["E"].shape), np.empty(0, np.int64)
     E[:] = a["E"]
     batch = Batch(Docs(*(a[name] for name in Docs._fields)), none, a["rows"], none, none, none)
@@ -62,7 +71,7 @@ def e_step_part(job: tuple, part: tuple[int, int]) -> EStep:
 
 def e_step_on(
     client: Any,
-    folder: Path,
+    place: Place,
     batch: Batch,
     E: np.ndarray,
     weight: np.ndarray,
@@ -75,7 +84,7 @@ def e_step_on(
     Parameters
     ----------
     client : dask.distributed.Client
-    folder : Path
+    place : Place
         For the file that the workers read.
     batch, E, weight, alpha, rules
         As for `hdp_nb.e_step.e_step`.
@@ -88,14 +97,14 @@ def e_step_on(
     """
     n_parts = 2 * max(sum(client.nthreads().values()), 1)
     cuts = cut_ranges(np.diff(batch.docs.offsets), n_parts).tolist()
-    path = folder / f"job-{uuid4().hex}.npz"
-    write_e_step(path, batch, E, weight, alpha, rules)
+    where = place, f"job-{uuid4().hex}.npz"
+    write_e_step(where, batch, E, weight, alpha, rules)
     try:
         found = dict(
-            on_client(client, e_step_part, read_e_step, path, list(zip(cuts[:-1], cuts[1:])))
+            on_client(client, e_step_part, read_e_step, where, list(zip(cuts[:-1], cuts[1:])))
         )
     finally:
-        path.unlink()
+        place.remove(where[1])
     return EStep(*map(np.concatenate, zip(*(found[part] for part in sorted(found)))))
 
 
@@ -108,17 +117,15 @@ class OnlineShardSampler:
     ----------
     model : OnlineHDP
     corpus : ShardedCorpus
-    run : str or Path
-        Folder for the files that workers read.
+    place : str, Path or Place
+        For the files that workers read.
     client : dask.distributed.Client, optional
         Whose workers do the E-steps.
     """
 
-    def __init__(
-        self, model: OnlineHDP, corpus: ShardedCorpus, run: str | Path, client: Any = None
-    ):
+    def __init__(self, model: OnlineHDP, corpus: ShardedCorpus, place: Any, client: Any = None):
         self.model, self.options, self.corpus = model, model._options(), corpus
-        self.e_step = e_step if client is None else partial(e_step_on, client, Path(run).resolve())
+        self.e_step = e_step if client is None else partial(e_step_on, client, Place(place))
 
     def params(self) -> dict[str, Any]:
         "Return everything that identifies model and data in a checkpoint."

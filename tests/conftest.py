@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import hypothesis
 import pytest
@@ -137,3 +138,26 @@ def browser():
             )
         yield chromium
         chromium.close()
+
+
+@pytest.fixture
+def like_s3(monkeypatch):
+    "The file system of a store like S3 on this machine, with a bucket `texts`."
+    server = pytest.importorskip("moto.server")
+    s3fs = pytest.importorskip("s3fs")
+    boto = pytest.importorskip("botocore.session")
+    running = server.ThreadedMotoServer(port=0)
+    running.start()
+    url = "http://{}:{}".format(*running.get_host_and_port())
+    urlopen(Request(f"{url}/moto-api/reset", method="POST")).close()  # what another test has left
+    for name, value in [
+        ("AWS_ENDPOINT_URL", url),
+        ("AWS_ACCESS_KEY_ID", "some"),
+        ("AWS_SECRET_ACCESS_KEY", "thing"),
+        ("AWS_DEFAULT_REGION", "us-east-1"),
+    ]:
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    boto.get_session().create_client("s3").create_bucket(Bucket="texts")
+    yield s3fs.S3FileSystem
+    running.stop()

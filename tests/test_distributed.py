@@ -20,7 +20,7 @@ from hdp_nb.distributed import ShardSampler, fit, topics_of
 from hdp_nb.engine import on_engine
 from hdp_nb.files import load_npz, save_npz
 from hdp_nb.parallel import ParallelSampler
-from hdp_nb.shards import ShardedCorpus, write_shards
+from hdp_nb.shards import ShardedCorpus, find_shared, write_shards
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.variational_models import OnlineHDP
@@ -257,8 +257,8 @@ def kill_in_the_middle(t, how_many):
     """
     write, left = distributed.write_shard_topics, [how_many]
 
-    def deadly(corpus, run, sweep, i, z):
-        write(corpus, run, sweep, i, z)
+    def deadly(corpus, place, sweep, i, z):
+        write(corpus, place, sweep, i, z)
         left[0] -= sweep == t
         if left[0] == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -289,6 +289,43 @@ def test_killed_and_resumed(tmp_path, shards, whole):
     assert same(fit(HDP(**MODEL), shards, tmp_path / "run"), whole)
     z = np.concatenate([topics_of(tmp_path / "run", shards, i) for i in range(shards.n_shards)])
     assert np.array_equal(np.bincount(z), whole.samples_[-1].n_vk.sum(axis=0))
+
+
+def test_tasks_and_topics_of_tokens_elsewhere(tmp_path, shards, whole):
+    "With an interruption; two fits in the same place; what is lost there, and other places."
+    shared = f"memory://{tmp_path.name}/tasks"
+
+    def stop(sweep, state):
+        if sweep == 2:
+            raise KeyboardInterrupt
+
+    run, other = tmp_path / "run", tmp_path / "other"
+    fit(HDP(**MODEL), shards, run, shared=shared, callback=stop)
+    fit(HDP(**MODEL | {"random_state": 4}), shards, other, shared=shared)
+    resumed = fit(HDP(**MODEL), shards, run)  # it finds the place by itself
+    assert same(resumed, whole)
+    z = np.concatenate([topics_of(run, shards, i) for i in range(shards.n_shards)])
+    assert np.array_equal(np.bincount(z), whole.samples_[-1].n_vk.sum(axis=0))
+    assert {path.name[:5] for path in run.iterdir()} == {"chain", "share", "lengt"}
+    names = find_shared(run).names("")
+    assert len(names) == 2 * shards.n_shards and find_shared(run) != find_shared(other)
+    assert same(fit(HDP(**MODEL), shards, run, shared=shared), whole)
+    with pytest.raises(
+        ValueError, match="shared must be where the fit in .*run has begun, in memory:"
+    ):
+        fit(HDP(**MODEL), shards, run, shared=tmp_path / "elsewhere")
+    fit(HDP(**MODEL), shards, tmp_path / "own")
+    with pytest.raises(ValueError, match="shared must be where the fit in .*own has begun"):
+        fit(HDP(**MODEL), shards, tmp_path / "own", shared=shared)
+    last = sorted(names)[-1]
+    find_shared(run).remove(last)
+    with pytest.raises(
+        ValueError, match=rf"run: the topics of shard .* are missing: memory:.*{last}"
+    ):
+        fit(HDP(**MODEL | {"n_iter": 7}), shards, run)
+    (run / "shared.json").write_text("{")
+    with pytest.raises(ValueError, match="shared.json: "):
+        find_shared(run)
 
 
 DEADLY = """

@@ -436,41 +436,23 @@ def test_pieces_of_unreadable_kinds():
 
 
 @pytest.mark.slow
-def test_a_store_like_s3(tmp_path, whole, monkeypatch):
+def test_a_store_like_s3(tmp_path, whole, monkeypatch, like_s3):
     "From a bucket into a bucket, appended to; a bucket that is not there, and no access."
-    server = pytest.importorskip("moto.server")
-    s3fs = pytest.importorskip("s3fs")
-    boto = pytest.importorskip("botocore.session")
-    running = server.ThreadedMotoServer(port=0)
-    running.start()
-    try:
-        url = "http://{}:{}".format(*running.get_host_and_port())
-        for name, value in [
-            ("AWS_ENDPOINT_URL", url),
-            ("AWS_ACCESS_KEY_ID", "some"),
-            ("AWS_SECRET_ACCESS_KEY", "thing"),
-            ("AWS_DEFAULT_REGION", "us-east-1"),
-        ]:
-            monkeypatch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()
-        boto.get_session().create_client("s3").create_bucket(Bucket="texts")
-        rows = [json.dumps({"id": f"t{j}", "said": text}) for j, text in enumerate(TEXTS)]
-        Place("s3://texts/in").write("a.jsonl", "\n".join(rows).encode())
-        source = {"column": "said", "id_column": "id"}
-        corpus = build_shards("s3://texts/c", "s3://texts/in/*.jsonl", **source, **OPTIONS)
-        assert corpus.n_shards > 3 and same(corpus, whole)
-        assert append_shards("s3://texts/c", draw_texts(20, 1)).n_docs == 110
-        assert ShardedCorpus("s3://texts/c").n_docs == 110
-        with pytest.raises(OSError, match="s3://nowhere/c/") as error:
-            build_shards("s3://nowhere/c", TEXTS, **OPTIONS)
-        assert "\n" not in str(error.value)
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            monkeypatch.delenv(name)
-        monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-        monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-        monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        s3fs.S3FileSystem.clear_instance_cache()
-        with pytest.raises(OSError, match="s3://texts/c/index.json.*redentials"):
-            ShardedCorpus("s3://texts/c")
-    finally:
-        running.stop()
+    rows = [json.dumps({"id": f"t{j}", "said": text}) for j, text in enumerate(TEXTS)]
+    Place("s3://texts/in").write("a.jsonl", "\n".join(rows).encode())
+    source = {"column": "said", "id_column": "id"}
+    corpus = build_shards("s3://texts/c", "s3://texts/in/*.jsonl", **source, **OPTIONS)
+    assert corpus.n_shards > 3 and same(corpus, whole)
+    assert append_shards("s3://texts/c", draw_texts(20, 1)).n_docs == 110
+    assert ShardedCorpus("s3://texts/c").n_docs == 110
+    with pytest.raises(OSError, match="s3://nowhere/c/") as error:
+        build_shards("s3://nowhere/c", TEXTS, **OPTIONS)
+    assert "\n" not in str(error.value)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    like_s3.clear_instance_cache()
+    with pytest.raises(OSError, match="s3://texts/c/index.json.*redentials"):
+        ShardedCorpus("s3://texts/c")

@@ -72,6 +72,22 @@ def test_round_trip(tmp_path, where):
         write_shards(folder, [[1]], format="parquet")
 
 
+@pytest.mark.parametrize("where", ["disk", "memory"])
+def test_arrays_in_a_place(tmp_path, where):
+    place = Place(tmp_path / "a" if where == "disk" else f"memory://{tmp_path.name}/a")
+    arrays = {"one": np.arange(5), "none": np.empty((0, 3))}
+    for _ in range(2):  # over what is there
+        place.write_arrays("x.npz", arrays)
+    found = place.read_arrays("x.npz")
+    assert found.keys() == arrays.keys() and place.names("") == ["x.npz"]
+    assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
+    place.write("cut.npz", place.read("x.npz")[:-30])
+    with pytest.raises(ValueError, match=r"a.cut\.npz: takes a whole \.npz file"):
+        place.read_arrays("cut.npz")
+    with pytest.raises(FileNotFoundError, match="none.npz"):
+        place.read_arrays("none.npz")
+
+
 def test_other_programs_read_it(tmp_path, shards):
     "All shards as one table, by names that the notebook gives; counts add up to ours."
     pandas = pytest.importorskip("pandas")

@@ -15,14 +15,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
 from hdp_nb.engine import connect, local_workers
 from hdp_nb.files import load_npz
-from hdp_nb.shards import write_shards
+from hdp_nb.shards import find_shared, write_shards
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
+from hdp_nb.variational_models import OnlineHDP
 
 dask = pytest.importorskip("distributed")
 
@@ -85,6 +87,32 @@ def test_any_number_of_workers(corpus, alone, tmp_path, n):
     assert same(contents(tmp_path), alone)
 
 
+@pytest.mark.parametrize(
+    "model", [HDP(**MODEL), OnlineHDP(3, random_state=0)], ids=["hdp", "online"]
+)
+def test_workers_without_a_folder_of_ours(tmp_path, like_s3, model):
+    "Corpus, tasks and topics of tokens are in a bucket; the run's folder is the coordinator's own."
+    options = {"n_words": 16, "shard_tokens": 400, "format": "parquet"}
+    there, here = (
+        write_shards(where, iter(CORPUS), **options) for where in ("s3://texts/c", tmp_path / "c")
+    )
+    want = fit(clone(model), here, tmp_path / "here")
+    with local_workers(2) as client:
+        fitted = fit(clone(model), there, tmp_path / "run", client, shared="s3://texts/tasks")
+    assert np.array_equal(fitted.components_, want.components_)
+    assert {path.name[:6] for path in (tmp_path / "run").iterdir()} <= {
+        "chain.",
+        "shared",
+        "length",
+    }
+    place = find_shared(tmp_path / "run")
+    assert re.fullmatch("s3://texts/tasks/run-[0-9a-f]{32}", place.path)
+    if isinstance(model, HDP):
+        files, arrays = contents(tmp_path / "here")
+        assert {name: place.read(name) for name in files} == files and len(files) > 10
+        assert same((files, load_npz(tmp_path / "run" / "chain.npz")), (files, arrays))
+
+
 SLOW = """
 import time
 from hdp_nb import distributed
@@ -92,10 +120,10 @@ from hdp_nb import distributed
 write = distributed.write_shard_topics
 
 
-def slowly(corpus, run, t, i, z):
+def slowly(corpus, place, t, i, z):
     time.sleep(0.3)
-    write(corpus, run, t, i, z)
-    (run / f"slow-{t}-{i}").touch()
+    write(corpus, place, t, i, z)
+    open(place.at(f"slow-{t}-{i}"), "w").close()
 
 
 distributed.write_shard_topics = slowly
