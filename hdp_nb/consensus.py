@@ -261,22 +261,22 @@ def grouped_weights(sample: Components, to: csr_array) -> np.ndarray:
 def _word_moments(samples: list[Components], labels: list[np.ndarray], n: int) -> list[np.ndarray]:
     "Mean and standard deviation of the words of each component where it exists, (O4)."
     priors = [np.asarray(sample.prior) for sample in samples]
-    first, second = np.zeros((2, n, samples[0].counts.shape[0]))
-    alone = np.zeros((2, n, len(samples), len(priors[0])))  # what multiplies each prior
+    alone, parts = np.zeros((2, n, len(samples), len(priors[0]))), []
     for s, (sample, label, prior) in enumerate(zip(samples, labels, priors)):
         used = np.flatnonzero(label >= 0)
         to, kind = label[used], np.asarray(sample.kind)[used]
+        size = csr_array(sample.counts).sum(axis=0)[used] + prior.sum(axis=1)[kind]
+        parts.append((used, to, kind, np.array([size, size * (size + 1)])))
+        alone[:, to, s, kind] = 1 / parts[-1][-1]
+    every = np.concatenate(priors)  # of words without tokens, in all samples at once
+    first = alone[0].reshape(n, -1) @ every
+    second = alone[1].reshape(n, -1) @ (every * (every + 1))
+    for sample, prior, (used, to, kind, scale) in zip(samples, priors, parts):
         table = csr_array(csr_array(sample.counts)[:, used].T)
-        size = table.sum(axis=1) + prior.sum(axis=1)[kind]
-        scale = np.array([size, size * (size + 1)])
-        alone[:, to, s, kind] = 1 / scale
         row = np.repeat(np.arange(len(used)), np.diff(table.indptr))
         v, m = table.indices, table.data
-        first[to[row], v] += m / size[row]
+        first[to[row], v] += m / scale[0, row]
         second[to[row], v] += m * (m + 1 + 2 * prior[kind[row], v]) / scale[1, row]
-    every = np.concatenate(priors)
-    first += alone[0].reshape(n, -1) @ every
-    second += alone[1].reshape(n, -1) @ (every * (every + 1))
     for l, times in enumerate(_times_found(labels, n)):  # in place: no table is larger
         first[l] /= times
         second[l] = np.sqrt(np.maximum(second[l] / times - first[l] ** 2, 0))
@@ -656,11 +656,11 @@ def find_consensus(
         _node_weights(samples, labels, n),
         _flows(samples, labels, draws),
     )
-    words: Any = [None] * 2 if samples[0].prior is None else _word_moments(samples, labels, n)
     documents: Any = [None] * 2
     if samples[0].documents is not None:
         node = document_nodes(node, samples[0].documents.shape[0])
         documents = _document_moments(samples, labels, n, node)
+    words: Any = [None] * 2 if samples[0].prior is None else _word_moments(samples, labels, n)
     values: Any = [None] * 2 if parameters is None else _parameters(parameters, labels, n)
     shares = draws.mean(axis=0), draws.std(axis=0), draws, rest
     parts = existence, *shares, *words, *documents, *values, labels, chain, *between

@@ -1299,6 +1299,8 @@ def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
     assert (code, err) == (130, "") and not Path("run").exists()
     summary = json.loads(Path("run.part/summary.json").read_text())
     assert summary["interrupted"] and summary["sweeps"] == [60]
+    cut = "The run ended in its burn-in, after 60 of 65 sweeps"
+    assert cut in summary["verdict"]["advice"] and f"NOT converged. {cut}" in out
     assert (
         "60 sweeps of 130, interrupted" in out and "in run.part; the same command continues" in out
     )

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
 from numba import njit
+from numba.core.errors import TypingError
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, poch
 from tiers import slow_unless
@@ -31,7 +32,7 @@ from hdp_nb.franchise import (
     serve_tables,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
-from hdp_nb.table_words import weigh_dishes
+from hdp_nb.table_words import uncounted, weigh_dishes
 from hdp_nb.topics import (
     TopicCounts,
     draw_weighted,
@@ -362,6 +363,12 @@ def test_running_values_are_those_of_the_counts():
             closed + (before & (state.m_k == 0)).sum(),
         )
     assert opened > 5 and closed > 5
+
+
+def test_kernels_that_count_no_references_make_no_arrays():
+    assert uncounted(lambda a: a[1:].sum())(np.arange(3.0)) == 3.0
+    with pytest.raises(TypingError, match="zeros"):
+        uncounted(lambda n: np.zeros(n).sum())(3)
 
 
 @pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 64, 100, 700])
