@@ -204,7 +204,7 @@ def anchor_topics(
     min_count: int = 50,
     alpha: float = 1.0,
     gamma: float = 1.0,
-    eta: float = 0.01,
+    eta: float = 0.3,
     random_state: int | np.random.Generator | None = None,
 ) -> TopicCounts:
     """Find topics to begin a chain with, from the pairs of words that documents have in common.
@@ -221,7 +221,8 @@ def anchor_topics(
     min_count : int
         Tokens that a word must have to be an anchor.
     alpha, gamma, eta : float > 0
-        What the chain begins with, where it is learned.
+        What the chain begins with, where it is learned. With a large eta the first sweeps let words
+        into topics that they are missing in, which a small one seldom does.
     random_state : None, int or numpy.random.Generator
 
     Returns

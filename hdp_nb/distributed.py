@@ -562,7 +562,7 @@ def begin_with_anchors(
     """
     path = run / "anchors.npz"
     if not path.exists():
-        first = {"alpha": model.alpha, "gamma": model.gamma, "eta": model._eta(corpus.n_words)[0]}
+        first = {"alpha": model.alpha, "gamma": model.gamma}
         try:
             counts = anchor_topics(corpus, n_anchors, random_state=rng, **first)
         except ValueError as error:
