@@ -245,7 +245,7 @@ def anchor_topics(
     check_concentrations(alpha=alpha, gamma=gamma)
     rng = as_rng(random_state)
     parts: Iterable[Any] = corpus if hasattr(corpus, "shard") else [as_corpus(corpus)]
-    n_v = sum(np.bincount(part.x, minlength=part.n_words) for part in parts)
+    n_v = np.sum([np.bincount(part.x, minlength=part.n_words) for part in parts], axis=0)
     eta, often = check_eta(eta, len(n_v)), n_v >= min_count
     if often.sum() < n_topics:
         raise ValueError(
