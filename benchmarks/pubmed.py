@@ -101,9 +101,7 @@ def found(true, n_vk):
     "The highest cosine that each true topic has with a topic of some counts (V, topics)."
     size = np.sqrt((n_vk.astype(np.float32) ** 2).sum(axis=0))
     cosines = (true @ n_vk.astype(np.float32)) / np.maximum(size, 1e-30)
-    return {
-        f"{least}": int((cosines.max(axis=1) > least).sum()) for least in (0.9, 0.8, 0.5)
-    }
+    return {f"{least}": int((cosines.max(axis=1) > least).sum()) for least in (0.9, 0.8, 0.5)}
 
 
 def most_found(beta, phi, n_tokens, test):
@@ -283,7 +281,7 @@ def main():
             "cpu_s": round(time.process_time() - before, 1),
             "topics": start.beta.size - 1,
             "found": found(true, start.n_vk.toarray()),
-            "score": score(start, test),
+            "score": score(start._replace(eta=np.array(ETA)), test),
         }
         print(run["start"], flush=True)
         np.savez(begun, **start._asdict())
@@ -314,13 +312,7 @@ def main():
         clock[:] = time.process_time(), time.perf_counter()
 
     model = HDP(
-        "parallel",
-        n_chains=1,
-        n_iter=options.iter,
-        thin=5,
-        n_jobs=1,
-        init=start,
-        random_state=0,
+        "parallel", n_chains=1, n_iter=options.iter, thin=5, n_jobs=1, init=start, random_state=0
     )
     distributed.fit(model, corpus, options.folder / name, callback=line)
     run["average"] = document_completion(model, test, random_state=0)

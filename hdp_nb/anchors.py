@@ -204,7 +204,7 @@ def anchor_topics(
     min_count: int = 50,
     alpha: float = 1.0,
     gamma: float = 1.0,
-    eta: float = 0.01,
+    eta: float = 0.3,
     random_state: int | np.random.Generator | None = None,
 ) -> TopicCounts:
     """Find topics to begin a chain with, from the pairs of words that documents have in common.
@@ -221,7 +221,8 @@ def anchor_topics(
     min_count : int
         Tokens that a word must have to be an anchor.
     alpha, gamma, eta : float > 0
-        What the chain begins with, where it is learned.
+        What the chain begins with, where it is learned. With a large eta the first sweeps let words
+        into topics that they are missing in, which a small one seldom does.
     random_state : None, int or numpy.random.Generator
 
     Returns
@@ -244,7 +245,7 @@ def anchor_topics(
     check_concentrations(alpha=alpha, gamma=gamma)
     rng = as_rng(random_state)
     parts: Iterable[Any] = corpus if hasattr(corpus, "shard") else [as_corpus(corpus)]
-    n_v = sum(np.bincount(part.x, minlength=part.n_words) for part in parts)
+    n_v = np.sum([np.bincount(part.x, minlength=part.n_words) for part in parts], axis=0)
     eta, often = check_eta(eta, len(n_v)), n_v >= min_count
     if often.sum() < n_topics:
         raise ValueError(

@@ -581,9 +581,10 @@ def begin_with_anchors(
     """
     path = run / "anchors.npz"
     if not path.exists():
-        first = {"alpha": model.alpha, "gamma": model.gamma, "eta": model._eta(corpus.n_words)[0]}
         try:
-            counts = anchor_topics(corpus, n_anchors, random_state=rng, **first)
+            counts = anchor_topics(
+                corpus, n_anchors, alpha=model.alpha, gamma=model.gamma, random_state=rng
+            )
         except ValueError as error:
             raise ValueError(f"n_anchors: {error}") from error
         save_npz(path, {"n_anchors": np.array(n_anchors), **counts._asdict()})

@@ -230,7 +230,9 @@ def test_tokens_get_topics_of_their_words():
     exact = np.array([[0.75, 0, 0.25], [3 / 9, 5 / 9, 1 / 9], [0, 1, 0]])
     assert abs(shares - exact).max() < 0.02 and not shares[exact == 0].any()
     assert np.array_equal(z, draw_topics(corpus, counts, random_state=1))
-    HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=z[:300], moves=0).fit(Corpus(x[:300], [0, 100, 300]))
+    HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=z[:300], moves=0).fit(
+        Corpus(x[:300], [0, 100, 300])
+    )
     with pytest.raises(ValueError, match="counts must be of the corpus's 30 words, got 3"):
         draw_topics(random_corpus()[1], counts)
 
