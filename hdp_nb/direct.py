@@ -24,6 +24,7 @@ from hdp_nb.franchise import (
     serve_tables,
 )
 from .special import antoniak, log_rising
+from .table_words import uncounted
 from hdp_nb.topics import (
     LEAST_WEIGHT,
     TopicWorkspace,
@@ -91,7 +92,7 @@ class DirectState(NamedTuple):
         _count_all_tables(rng, self, offsets)
 
 # %% ../nbs/17_direct.ipynb #7da15059
-@njit(nogil=True)
+@uncounted
 def assign_tokens(
     rng: np.random.Generator,
     state: Any,
@@ -194,7 +195,7 @@ def assign_tokens(
     return i - first
 
 # %% ../nbs/17_direct.ipynb #71da307a
-@njit(nogil=True)
+@uncounted
 def draw_tables(
     rng: np.random.Generator,
     z: np.ndarray,
