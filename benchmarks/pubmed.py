@@ -98,7 +98,7 @@ def units(phi):
 
 
 def found(true, n_vk):
-    "The highest cosine that each true topic has with a topic of some counts (V, topics)."
+    "How many true topics have a cosine above 0.9, 0.8, 0.5 with a topic of some counts."
     size = np.sqrt((n_vk.astype(np.float32) ** 2).sum(axis=0))
     cosines = (true @ n_vk.astype(np.float32)) / np.maximum(size, 1e-30)
     return {f"{least}": int((cosines.max(axis=1) > least).sum()) for least in (0.9, 0.8, 0.5)}
