@@ -210,7 +210,7 @@ class Convergence(dict):
 
         Where all these sweeps are burn-in, that is what there is to say.
         """
-        if n_sweeps <= burn_in:
+        if burn_in and n_sweeps <= burn_in:
             return (
                 f"The run ended in its burn-in, after {n_sweeps} of {plural(burn_in, 'sweep')}: all"
                 " there is of it is the last state of each chain, which may still show where it"

@@ -64,6 +64,7 @@ def test_auto_ends_where_chains_agree(signatures):
     assert n_chains == 2 and 100 <= done < 1500 and model.burn_in_ == done // 2
     assert not np.isnan(model.traces_["n_topics"]).any()
     assert model.convergence_.advice(done) == "" and model.convergence_.worst == ""
+    assert model.convergence_.advice(0) == "" and "burn-in" in model.convergence_.advice(5, 5)
     assert abs(np.diff(model.convergence_["topics_above_1%"].means))[0] < 0.5
 
 
