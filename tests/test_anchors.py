@@ -200,6 +200,9 @@ def test_a_fit_to_shards_keeps_its_anchors(tmp_path):
     assert not np.array_equal(once.data, whole.samples_[-1].data)
     with pytest.raises(ValueError, match="began with 12, got 11"):
         fit(model, shards, tmp_path / "run", n_anchors=11)
+    np.savez(tmp_path / "whole" / "anchors.npz", other=1)
+    with pytest.raises(ValueError, match="anchors.npz holds no topics of anchor words"):
+        fit(model, shards, tmp_path / "whole", n_anchors=12)
     with pytest.raises(ValueError, match="n_anchors: n_topics must be at most the number of words"):
         fit(model, shards, tmp_path / "other", n_anchors=401)
     with pytest.raises(ValueError, match="n_anchors must be None for an OnlineHDP, got 12"):
