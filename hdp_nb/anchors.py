@@ -215,7 +215,7 @@ def anchor_topics(
     Parameters
     ----------
     corpus : Corpus, counts of shape (n_docs, n_words), or ShardedCorpus
-        Shards are read three times, one after the other, by this process.
+        Shards are read four times, one after the other, by this process.
     n_topics : int
         About as many as are expected; topics too many end as parts of others.
     min_count : int

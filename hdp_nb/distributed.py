@@ -589,6 +589,8 @@ def begin_with_anchors(
             raise ValueError(f"n_anchors: {error}") from error
         save_npz(path, {"n_anchors": np.array(n_anchors), **counts._asdict()})
     arrays = load_npz(path)
+    if set(arrays) != {"n_anchors", *TopicCounts._fields}:
+        raise ValueError(f"run: {path} holds no topics of anchor words")
     if (before := int(arrays.pop("n_anchors"))) != n_anchors:
         raise ValueError(f"n_anchors: {run} is of a fit that began with {before}, got {n_anchors}")
     return TopicCounts(**arrays)

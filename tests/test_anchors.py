@@ -12,6 +12,7 @@ from hdp_nb.anchors import (
     anchor_topics,
     choose_anchors,
     draw_topics,
+    move_corners,
     multiply_pairs,
     place_words,
     share_words,
@@ -127,6 +128,22 @@ def test_anchors_are_the_farthest():
     assert len(choose_anchors(flat, often, 6)) == 3  # no more that differ
 
 
+def test_corners_are_least_squares_by_token():
+    rng = np.random.default_rng(7)
+    shares = rng.dirichlet(np.full(4, 0.3), size=200).astype(np.float32)
+    place = shares @ rng.standard_normal((4, 6)) + 0.2 * rng.standard_normal((200, 6))
+    place, n_v = place.astype(np.float32), rng.integers(1, 1000, size=200)
+    found = move_corners(place, shares, n_v, np.zeros((4, 6), np.float32))
+    root = np.sqrt(n_v)[:, None]
+    exact, by_word = (
+        np.linalg.lstsq(shares * w, place * w, rcond=None)[0] for w in (root, np.ones_like(root))
+    )
+    assert abs(found - exact).max() < 0.001 < 0.01 < abs(found - by_word).max()
+    unused = np.hstack([shares, np.zeros((200, 1), np.float32)])
+    before = np.full((5, 6), 3.0, np.float32)
+    assert np.allclose(move_corners(place, unused, n_v, before)[4], 3.0)  # stays where it was
+
+
 def recovered(phi, beta, alpha, same=False):
     "The largest error of topics that come from the exact expectation of Q."
     K, V = phi.shape
@@ -200,6 +217,9 @@ def test_a_fit_to_shards_keeps_its_anchors(tmp_path):
     assert not np.array_equal(once.data, whole.samples_[-1].data)
     with pytest.raises(ValueError, match="began with 12, got 11"):
         fit(model, shards, tmp_path / "run", n_anchors=11)
+    np.savez(tmp_path / "whole" / "anchors.npz", other=1)
+    with pytest.raises(ValueError, match="anchors.npz holds no topics of anchor words"):
+        fit(model, shards, tmp_path / "whole", n_anchors=12)
     with pytest.raises(ValueError, match="n_anchors: n_topics must be at most the number of words"):
         fit(model, shards, tmp_path / "other", n_anchors=401)
     with pytest.raises(ValueError, match="n_anchors must be None for an OnlineHDP, got 12"):
