@@ -100,6 +100,7 @@ _MODULES = (
     "pairs",
     "parallel",
     "parquet",
+    "phrases",
     "pieces",
     "plates",
     "plots",

@@ -216,6 +216,11 @@ def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for flag, metavar, kind, text in _OPTIONS:
         read.add_argument(flag, metavar=metavar, type=kind, help=text)
+    read.add_argument(
+        "--phrases",
+        action="store_true",
+        help="count words that stand together much more often than by chance as one: new_york",
+    )
 
 
 @contextmanager
@@ -260,6 +265,7 @@ def load_argument(args: argparse.Namespace, vectorizer: Any = None) -> tuple[Any
         "min_df": args.min_df,
         "max_df": args.max_df,
         "min_count": args.min_count,
+        "phrases": args.phrases or None,
     }
     given = {name: value for name, value in counted.items() if value is not None}
     if words == "none":

@@ -135,7 +135,7 @@ _MODEL = (
 )
 _READING = (
     *("corpus", "format", "vocab", "column", "encoding"),
-    *("stop_words", "min_df", "max_df", "min_count"),
+    *("stop_words", "min_df", "max_df", "min_count", "phrases"),
 )
 
 

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from .checks import check_count, check_int, plural
+from .checks import check_count, check_int, check_number, plural
 from .corpus import Corpus
+from .phrases import PhraseTokenizer, find_pairs
 
 # %% ../nbs/03_counting.ipynb #ff88114e
 _WORD = r"[^\W\d_](?:_*[^\W_])+"
@@ -141,6 +142,10 @@ class CountOptions(NamedTuple):
         Regular expression of a word.
     lowercase : bool
         Whether to turn everything to lower case first.
+    phrases : bool or float
+        Whether to count words that stand together much more often than by chance as one, such as
+        new_york; a float is the least normalized pointwise mutual information of two (True: 0.5),
+        see `hdp_nb.phrases.find_pairs`.
     """
 
     stop_words: Any = "auto"
@@ -149,6 +154,7 @@ class CountOptions(NamedTuple):
     min_count: int = 1
     token: str = TOKEN
     lowercase: bool = True
+    phrases: Any = False
 
 
 def check_count_options(options: Mapping[str, Any]) -> CountOptions:
@@ -190,24 +196,28 @@ def check_count_options(options: Mapping[str, Any]) -> CountOptions:
             "stop_words must be 'auto', a collection of words, None, or one of"
             f" {', '.join(map(repr, LANGUAGES))}; got {words!r}"
         )
+    if not isinstance(given.phrases, bool):
+        check_number("phrases", given.phrases, 0, 1, above=False)
     _vectorizer(given, None)
     return given if named or words is None else given._replace(stop_words=frozenset(words))
 
 
-def _vectorizer(options: CountOptions, vocab: list[str] | None) -> Any:
-    "scikit-learn's CountVectorizer that cuts texts as the options say and knows these words."
+def _vectorizer(options: CountOptions, vocab: list[str] | None, rounds: Iterable[Any] = ()) -> Any:
+    """scikit-learn's CountVectorizer that cuts texts as the options say, joins phrases, and knows
+    these words.
+    """
     from sklearn.feature_extraction.text import CountVectorizer
 
     vectorizer = CountVectorizer(
         token_pattern=options.token, lowercase=bool(options.lowercase), vocabulary=vocab
     )
     try:
-        vectorizer.build_tokenizer()
+        cut = vectorizer.build_tokenizer()
     except Exception as error:  # re.error, and what else is no pattern
         raise ValueError(
             f"token must be the regular expression of a word, got {options.token!r}: {error}"
         ) from None
-    return vectorizer
+    return vectorizer.set_params(tokenizer=PhraseTokenizer(cut, rounds)) if rounds else vectorizer
 
 # %% ../nbs/03_counting.ipynb #876a94e2
 def document_limits(options: CountOptions, n_docs: int) -> tuple[float, float]:
@@ -303,7 +313,7 @@ def count_texts(
     groups : dict of str to sequence, optional
         For each level of nesting, outermost first, one label per document.
     **options
-        Fields of `CountOptions`: stop_words, min_df, max_df, min_count, token, lowercase.
+        Fields of `CountOptions`: stop_words, min_df, max_df, min_count, token, lowercase, phrases.
 
     Returns
     -------
@@ -320,32 +330,57 @@ def count_texts(
     if isinstance(texts, (str, bytes)) or not hasattr(texts, "__iter__"):
         raise ValueError(f"texts must be a list of strings, got {type(texts).__name__}")
     texts = list(texts) if hasattr(texts, "__next__") else texts
-    cut = _vectorizer(given, None).build_analyzer()
-    counts: Counter[str] = Counter()
-    in_docs: Counter[str] = Counter()
-    n_docs, first = 0, ""
-    for j, text in enumerate(texts):
-        words = cut(_checked(text, j))
-        first = first or text.strip()
-        counts.update(words)
-        in_docs.update(set(words))
-        n_docs += 1
-    chosen = choose_words(counts, in_docs, n_docs, given)
+    counts, in_docs, n_docs = _counts(texts, _vectorizer(given, None))
     if not n_docs:
         raise ValueError("texts must hold at least one document, got none")
     if not counts:
+        first = next((text.strip() for text in texts if text.strip()), "")
         raise ValueError(
             f"no word was found in {plural(n_docs, 'text')}; the first is {first!r:.40}"
         )
+    chosen, rounds = choose_words(counts, in_docs, n_docs, given), list[Any]()
+    if given.phrases is not False:
+        rounds = _find_phrases(texts, given, chosen.kept, n_docs)
+        counts, in_docs, _ = _counts(texts, _vectorizer(given, None, rounds))
+        chosen = choose_words(counts, in_docs, n_docs, given)
     if not chosen.kept:
         raise ValueError(
             f"no word is left of {len(counts)}: {chosen.note}; stop_words, min_df, max_df,"
             " min_count and token say which are"
         )
-    corpus = _as_counted(texts, _vectorizer(given, chosen.kept), groups)
+    corpus = _as_counted(texts, _vectorizer(given, chosen.kept, rounds), groups)
     if "auto" in (given.stop_words, given.min_df, given.max_df) and len(chosen.kept) < len(counts):
         _log.warning("%s (stop_words, min_df, max_df change it)", chosen.note)
     return corpus
+
+
+def _counts(texts: Iterable[str], vectorizer: Any) -> tuple[Counter[str], Counter[str], int]:
+    "Of every word, how often it occurs, and in how many documents; the number of documents."
+    cut, n_docs = vectorizer.build_analyzer(), 0
+    counts: Counter[str] = Counter()
+    in_docs: Counter[str] = Counter()
+    for j, text in enumerate(texts):
+        words = cut(_checked(text, j))
+        counts.update(words)
+        in_docs.update(set(words))
+        n_docs += 1
+    return counts, in_docs, n_docs
+
+
+def _find_phrases(
+    texts: Iterable[str], options: CountOptions, words: list[str], n_docs: int
+) -> list[list[tuple[str, str]]]:
+    "Pairs of words to join, and pairs of what has been joined."
+    strength = 0.5 if options.phrases is True else float(options.phrases)
+    limits, known, rounds = document_limits(options, n_docs), {*words}, list[Any]()
+    for _ in range(2):
+        cut = _vectorizer(options, None, rounds).build_analyzer()
+        pairs = find_pairs((cut(text) for text in texts), known, *limits, strength)
+        if not pairs:
+            break
+        rounds.append(pairs)
+        known |= {f"{a}_{b}" for a, b in pairs}
+    return rounds
 
 
 def _checked(text: Any, j: int) -> str:
@@ -404,7 +439,10 @@ def pack_vectorizer(vectorizer: Any) -> dict[str, Any]:
     dict
         For `unpack_vectorizer`; without the vocabulary.
     """
-    return {"token": vectorizer.token_pattern, "lowercase": vectorizer.lowercase}
+    packed = {"token": vectorizer.token_pattern, "lowercase": vectorizer.lowercase}
+    if vectorizer.tokenizer is not None:
+        packed["phrases"] = vectorizer.tokenizer.rounds
+    return packed
 
 
 def unpack_vectorizer(packed: Mapping[str, Any], vocab: list[str]) -> Any:
@@ -425,9 +463,14 @@ def unpack_vectorizer(packed: Mapping[str, Any], vocab: list[str]) -> Any:
     ValueError
         If the description holds something else.
     """
-    if packed.keys() != {"token", "lowercase"}:
+    rest = dict(packed)
+    rounds = rest.pop("phrases", [])
+    if rest.keys() != {"token", "lowercase"}:
         raise ValueError(f"vectorizer must have token and lowercase, got {', '.join(packed)}")
-    return _vectorizer(CountOptions(**packed), vocab)
+    try:
+        return _vectorizer(CountOptions(**rest), vocab, rounds)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"vectorizer: {error}") from None
 
 
 def is_texts(X: Any) -> bool:

@@ -396,6 +396,11 @@ def build_shards(
         What cannot be read or written, by name. What is done is kept, and the same call goes on.
     """
     given, place = check_count_options(options), Place(folder)
+    if given.phrases is not False:
+        raise ValueError(
+            f"phrases must be False for shards, whose texts are counted part by part; got"
+            f" {given.phrases!r}"
+        )
     if place.local and place.exists("index.npz"):
         raise ValueError(f"folder must not hold a sharded corpus yet, got {place.path!r}")
     stop = given.stop_words

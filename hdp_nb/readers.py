@@ -282,7 +282,7 @@ def read_text(
     encoding : str, optional
         By default UTF-8, or UTF-16 that begins with a byte order mark.
     **options
-        Fields of `CountOptions`: stop_words, min_df, max_df, min_count, token, lowercase.
+        Fields of `CountOptions`: stop_words, min_df, max_df, min_count, token, lowercase, phrases.
 
     Returns
     -------

@@ -22,12 +22,21 @@ from sklearn.pipeline import make_pipeline
 
 from hdp_nb import cli, count_texts, load_corpus, load_model
 from hdp_nb.corpus import Corpus
-from hdp_nb.counting import LANGUAGES, TOKEN, find_languages, is_texts, recount_texts
+from hdp_nb.counting import (
+    LANGUAGES,
+    TOKEN,
+    find_languages,
+    is_texts,
+    pack_vectorizer,
+    recount_texts,
+    unpack_vectorizer,
+)
 from hdp_nb.documents import Texts, guess_text_format
 from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
 from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_to_right
 from hdp_nb.evidence import log_evidence
 from hdp_nb.exchange import to_pyldavis
+from hdp_nb.ingest import build_shards
 from hdp_nb.model import has_short_documents
 from hdp_nb.over_shards import score_documents
 from hdp_nb.predictive import check_words
@@ -490,3 +499,62 @@ def test_moves_are_spared_in_many_short_documents(n_docs, length, moves, spared)
     sampler = HDP(moves=moves)._sampler(corpus)
     assert has_short_documents(corpus) == (n_docs == 1000 and length == 9)
     assert isinstance(sampler, TopicMoves) != spared
+
+
+# ---------------------------------------------------------------- phrases
+
+
+def towns(n=80):
+    "Texts in which one pair of words, and one of three, stand together."
+    rng, fill = np.random.default_rng(1), [f"word{chr(97 + v)}" for v in range(20)]
+    name = ["New York", "New York City", "new", "city", "york"]
+    return [" ".join([*rng.choice(fill, 12), name[j % 5], *rng.choice(fill, 12)]) for j in range(n)]
+
+
+def test_phrases_go_where_the_model_goes(tmp_path):
+    corpus = count_texts(towns(), phrases=True, max_df=1.0)
+    assert {"new_york", "new_york_city", "new", "city", "york"} <= {*corpus.vocab}
+    model = HDP(n_iter=20, n_chains=1, random_state=0).fit(corpus)
+    model.save(tmp_path / "model.npz")
+    loaded, new = HDP.load(tmp_path / "model.npz"), ["In New York, new york city: york"]
+    for known in (model, loaded, pickle.loads(pickle.dumps(model))):
+        found = recount_texts(new, known.vectorizer_)
+        assert [found.vocab[v] for v in found[0]] == ["new_york", "new_york_city", "york"]
+    assert np.array_equal(model.transform(new), loaded.transform(new))
+    plain = count_texts(towns(), max_df=1.0)
+    assert "new_york" not in plain.vocab and plain.vectorizer.tokenizer is None
+    strict = count_texts(towns(), phrases=1.0, max_df=1.0)
+    assert "new_york" not in strict.vocab  # new and york stand alone, too
+
+
+def test_phrases_are_words_that_are_kept():
+    "No stop words in them; none in fewer documents than a word must be in."
+    texts = [f"{text}. The end of the day" for text in towns()]
+    found = count_texts(texts, phrases=0.0, stop_words=["the", "of"], max_df=1.0).vocab
+    assert "new_york" in found and not any("the" in word.split("_") for word in found)
+    rare = count_texts(towns(), phrases=True, max_df=1.0, min_df=33)
+    assert not any("_" in word for word in rare.vocab)
+
+
+@pytest.mark.parametrize("phrases", ["yes", -0.1, 1.5, None, np.nan])
+def test_phrases_that_are_none(phrases):
+    with pytest.raises(ValueError, match="phrases must be"):
+        count_texts(towns(), phrases=phrases)
+
+
+def test_phrases_at_the_shell_and_in_shards(tmp_path, capsys):
+    path = tmp_path / "towns.txt"
+    path.write_text("\n".join(towns()))
+    options = ["--phrases", "--max-df", "1.0", "--n-iter", "10", "--quiet"]
+    assert cli.main(["fit", str(path), *options, "--out", str(tmp_path / "run")]) == 0
+    assert "new_york" in HDP.load(tmp_path / "run" / "model.npz").vocabulary_
+    with pytest.raises(ValueError, match="phrases must be False for shards"):
+        build_shards(tmp_path / "shards", towns(), phrases=True)
+
+
+def test_damaged_phrases_are_named():
+    packed = pack_vectorizer(count_texts(towns(), phrases=True, max_df=1.0).vectorizer)
+    assert unpack_vectorizer(json.loads(json.dumps(packed)), ["york"]).tokenizer.rounds
+    for rounds in (5, [["new"]], [[["a", "b", "c"]]], "new"):
+        with pytest.raises(ValueError, match="vectorizer: "):
+            unpack_vectorizer(packed | {"phrases": rounds}, ["york"])
