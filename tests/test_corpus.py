@@ -764,7 +764,7 @@ def test_bad_tables(tmp_path, text, why):
             dict(column="letter", vocab=["sea"]),
             (
                 "vocab is no option of format 'csv', which takes column, encoding, stop_words,"
-                " min_df, max_df, min_count, token, lowercase; got vocab=['sea']"
+                " min_df, max_df, min_count, token, lowercase, phrases; got vocab=['sea']"
             ),
         ),
         (
@@ -772,7 +772,7 @@ def test_bad_tables(tmp_path, text, why):
             dict(mindf=2),
             (
                 "mindf is no option of format 'text', which takes column, encoding, stop_words,"
-                " min_df, max_df, min_count, token, lowercase; got mindf=2"
+                " min_df, max_df, min_count, token, lowercase, phrases; got mindf=2"
             ),
         ),
         (
