@@ -54,7 +54,7 @@ def clusters(n, rng):
 
 
 def test_the_verdict_knows_whether_moves_were_needed():
-    X = clusters(1000, np.random.default_rng(1))
+    X = clusters(600, np.random.default_rng(1))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         found = DPMixture("normal", random_state=0).fit(X)
