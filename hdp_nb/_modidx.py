@@ -1799,6 +1799,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                'hdp_nb.shards._check_index': ('shards.html#_check_index', 'hdp_nb/shards.py'),
                                'hdp_nb.shards._corpus': ('shards.html#_corpus', 'hdp_nb/shards.py'),
                                'hdp_nb.shards._lengths_of': ('shards.html#_lengths_of', 'hdp_nb/shards.py'),
+                               'hdp_nb.shards._noted': ('shards.html#_noted', 'hdp_nb/shards.py'),
                                'hdp_nb.shards._parts': ('shards.html#_parts', 'hdp_nb/shards.py'),
                                'hdp_nb.shards._read_npz_index': ('shards.html#_read_npz_index', 'hdp_nb/shards.py'),
                                'hdp_nb.shards._shard_path': ('shards.html#_shard_path', 'hdp_nb/shards.py'),

@@ -484,6 +484,16 @@ def read_shard_topics(
 _SHARED = "shared.json"
 
 
+def _noted(run):
+    "The place that a fit shares with others, and the name of its own folder there; or None."
+    path = Path(run) / _SHARED
+    if not path.exists():
+        return None
+    with reading(path, "the place of a fit"):
+        noted = json.loads(path.read_bytes())
+        return Place(noted["place"]), str(noted["folder"])
+
+
 def find_shared(run: str | Path) -> Place:
     """Find where a fit keeps the topics of tokens, and its tasks.
 
@@ -501,12 +511,8 @@ def find_shared(run: str | Path) -> Place:
     ValueError
         A file in the folder, in which the place is noted, is damaged.
     """
-    path = Path(run) / _SHARED
-    if not path.exists():
-        return Place(run)
-    with reading(path, "the place of a fit"):
-        noted = json.loads(path.read_bytes())
-        return Place(Place(noted["place"]).at(noted["folder"]))
+    noted = _noted(run)
+    return Place(run) if noted is None else Place(noted[0].at(noted[1]))
 
 
 def set_shared(run: str | Path, shared: str | Path) -> Place:
@@ -528,12 +534,13 @@ def set_shared(run: str | Path, shared: str | Path) -> Place:
     ValueError
         The fit has begun elsewhere.
     """
-    path, folder = Path(run) / _SHARED, f"run-{uuid4().hex}"
-    if not path.exists() and not (Path(run) / "chain.npz").exists():
-        with atomic_write(path) as file:
-            file.write(json.dumps({"place": Place(shared).path, "folder": folder}).encode())
+    noted = _noted(run)
+    if noted is None and not (Path(run) / "chain.npz").exists():
+        noted = Place(shared), f"run-{uuid4().hex}"
+        with atomic_write(Path(run) / _SHARED) as file:
+            file.write(json.dumps({"place": noted[0].path, "folder": noted[1]}).encode())
     place = find_shared(run)
-    if place != Place(Place(shared).at(place.path[-len(folder) :])):
+    if noted is None or noted[0] != Place(shared):
         raise ValueError(
             f"shared must be where the fit in {run} has begun, in {place.path}, got {shared!s}"
         )
