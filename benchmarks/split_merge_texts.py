@@ -89,19 +89,22 @@ def main():
     options = parser.parse_args()
     name = options.corpus
     corpus = nips_sections()[::5] if name == "nips_sections" else load(name)[0]
-    found, rows = {"runs": {}} | saved("split_merge_texts"), []
+    made, rows = lambda: saved("split_merge_texts").get("runs", {}), []
     kinds = list(itertools.product(options.samplers, options.arms))
     for sampler, arm in kinds:
         run(corpus[:50], sampler, arm, 0, 10)  # compiles
     for seed, (sampler, arm) in itertools.product(range(options.seeds), kinds):
         key = f"{name}, {sampler}, {arm}, seed {seed}"
-        if key not in found["runs"]:
-            found["runs"][key] = run(corpus, sampler, arm, seed, options.sweeps)
-            found |= {"sweeps": options.sweeps, "machine": machine()}
-            save("split_merge_texts", found)
-            print(key, found["runs"][key], flush=True)
+        if key not in made():
+            found = run(corpus, sampler, arm, seed, options.sweeps)
+            # Read again: another process may have made some of them.
+            runs = made() | {key: found}
+            save(
+                "split_merge_texts", {"runs": runs, "sweeps": options.sweeps, "machine": machine()}
+            )
+            print(key, found, flush=True)
     for sampler, arm in kinds:
-        runs = [found["runs"][f"{name}, {sampler}, {arm}, seed {i}"] for i in range(options.seeds)]
+        runs = [made()[f"{name}, {sampler}, {arm}, seed {i}"] for i in range(options.seeds)]
         mean = lambda what: sum(r[what] for r in runs) / len(runs)
         shown = [f"{mean(what):.4f}" for what in ("last", "held out")]
         rows.append([sampler, arm, *shown, f"{mean('topics'):.0f}", f"{mean('seconds'):.1f}"])

@@ -2,7 +2,7 @@
 and Jonsson (2020) do not: log likelihood and number of topics against CPU time.
 
     python benchmarks/traces.py CORPUS [--seconds 200] [--from-one 40] [--handed 20] [--seed 0]
-                                 [--franchise 60]
+                                 [--franchise 60] [--turn 10] [--only direct]
     python benchmarks/traces.py --recorded CLONE
 
 CORPUS: the path of a file that `load_corpus` reads; the paper's cgcbib.txt is abstracts on the
@@ -17,9 +17,10 @@ sampler with the paper's Poisson Polya urn in the place of exact draws of the to
 --franchise, a fourth: the Chinese restaurant franchise, which then begins with 400 topics of its
 own, for so many seconds.
 
-Pairs take turns, ten seconds each, so that a machine whose speed drifts slows all of
-them. The time is that of whole sweeps with their own trace, without the compiler and without what
-is computed for this script alone. Noted at the end of every turn:
+Pairs take turns, --turn seconds each, so that a machine whose speed drifts slows all of them; with
+--only, one of a pair runs in a process of its own, beside the other. The time is that of whole
+sweeps with their own trace, without the compiler and without what is computed for this script
+alone. Noted at the end of every turn:
 
 sweeps, topics, topics with a thousandth of the tokens or more; log p(x | z); the log likelihood
 that the paper's program writes, which is that of LDA with 1,000 topics,
@@ -43,7 +44,6 @@ from common import load, machine, save, saved, short, table
 ALPHA, ETA, GAMMA = 0.1, 0.01, 1.0
 CAPACITY = 1000  # topics of the formula
 SAMPLED = "direct", "parallel"
-TURN = 10  # seconds
 RECORDED = 0, 100, 300, 1000, 3000, *range(10_000, 100_001, 10_000)  # sweeps of the paper's chains
 NOTED = "seconds", "sweeps", "K", "K above .1%", "words", "recorded formula", "mixture"
 
@@ -179,6 +179,8 @@ def main():
     parser.add_argument("--handed", type=float, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--franchise", type=float, default=0)
+    parser.add_argument("--turn", type=int, default=10)
+    parser.add_argument("--only", choices=SAMPLED, help="none is handed over then")
     options = parser.parse_args()
     if options.recorded:
         found = {"sweeps": RECORDED, "chains": read_recorded(options.recorded)}
@@ -188,45 +190,47 @@ def main():
         parser.error("CORPUS or --recorded CLONE is needed")
     corpus = load(options.corpus)[0]
     name = f"traces_{short(options.corpus)}"
-    found = saved(name) or {"runs": {}}
-    found |= {
-        "documents": corpus.n_docs,
-        "tokens": corpus.n_tokens,
-        "words": corpus.n_words,
-        "settings": {"alpha": ALPHA, "eta": ETA, "gamma": GAMMA, "capacity": CAPACITY},
-        "one topic": one_topic(corpus),
-        "machine": machine(),
-    }
+    runs, found = (
+        {},
+        {
+            "documents": corpus.n_docs,
+            "tokens": corpus.n_tokens,
+            "words": corpus.n_words,
+            "settings": {"alpha": ALPHA, "eta": ETA, "gamma": GAMMA, "capacity": CAPACITY},
+            "one topic": one_topic(corpus),
+            "machine": machine(),
+        },
+    )
 
-    def in_turns(runs, seconds):
-        for until in range(TURN, int(seconds) + 1, TURN):
-            for key, run in runs.items():
+    def in_turns(chains, seconds):
+        for until in range(options.turn, int(seconds) + 1, options.turn):
+            for key, run in chains.items():
                 run.advance(until)
-                found["runs"][f"{key}, seed {options.seed}"] = run.notes
-            save(name, found)
-            print(until, *(r.notes["K"][-1] for r in runs.values()), flush=True)
+                runs[f"{key}, seed {options.seed}"] = run.notes
+            # Read again each time: another process may have made some of them.
+            save(name, found | {"runs": saved(name).get("runs", {}) | runs})
+            print(until, *(r.notes["K"][-1] for r in chains.values()), flush=True)
 
     def make(sampler, start, moves=False):
         return Run(corpus, sampler, start, moves, options.seed)
 
+    chosen = [options.only] if options.only else SAMPLED
     if options.from_one:
         for moves in (False, True):
             label = f"{', topic moves' * moves}, from 1"
-            in_turns({f"{s}{label}": make(s, 1, moves) for s in SAMPLED}, options.from_one)
+            in_turns({f"{s}{label}": make(s, 1, moves) for s in chosen}, options.from_one)
     if options.seconds:
-        many = {f"{s}, from 400": make(s, 400) for s in SAMPLED}
+        many = {f"{s}, from 400": make(s, 400) for s in chosen}
         in_turns(many, options.seconds)
+    if options.seconds and not options.only:
         ends = {s: many[f"{s}, from 400"].state for s in SAMPLED}
         heirs = (*SAMPLED, "urn", *["crf"] * bool(options.franchise))
         handed = {f"{s}, after {end}": make(s, ends[end]) for end in SAMPLED for s in heirs}
         in_turns(handed, options.handed)
     if options.franchise:
         in_turns({"crf, from 400": make("crf", 400)}, options.franchise)
-    save(name, found)
     columns = ["sweeps", "K", "K above .1%", "words", "recorded formula"]
-    table(
-        ["chain", *columns], [[k, *(r[c][-1] for c in columns)] for k, r in found["runs"].items()]
-    )
+    table(["chain", *columns], [[k, *(r[c][-1] for c in columns)] for k, r in runs.items()])
 
 
 if __name__ == "__main__":
