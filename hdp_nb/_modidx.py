@@ -1353,6 +1353,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                               'hdp_nb.pairs._weigh_launched': ('pairs.html#_weigh_launched', 'hdp_nb/pairs.py'),
                               'hdp_nb.pairs.accept': ('pairs.html#accept', 'hdp_nb/pairs.py'),
                               'hdp_nb.pairs.draw_partner': ('pairs.html#draw_partner', 'hdp_nb/pairs.py'),
+                              'hdp_nb.pairs.draw_spread': ('pairs.html#draw_spread', 'hdp_nb/pairs.py'),
                               'hdp_nb.pairs.expect_tables': ('pairs.html#expect_tables', 'hdp_nb/pairs.py'),
                               'hdp_nb.pairs.find_shares': ('pairs.html#find_shares', 'hdp_nb/pairs.py'),
                               'hdp_nb.pairs.fit_parts': ('pairs.html#fit_parts', 'hdp_nb/pairs.py'),

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['RHOS', 'DRIFTS', 'SPREADS', 'draw_partner', 'log_partner', 'take_out', 'find_shares',
            'Proposal', 'accept', 'keep_merged', 'keep_split', 'log_pair', 'log_shares',
-           'propose_duplicates', 'fit_topic', 'fit_parts', 'launch', 'expect_tables', 'log_spread',
-           'log_share_of_weight', 'log_launched', 'log_exchange', 'propose_launched']
+           'propose_duplicates', 'fit_topic', 'fit_parts', 'launch', 'expect_tables', 'draw_spread',
+           'log_spread', 'log_share_of_weight', 'log_launched', 'log_exchange', 'propose_launched']
 
 # %% ../nbs/23_pairs.ipynb #eb0a4f6e
 import math
@@ -28,7 +28,7 @@ from hdp_nb.moves import (
     log_node_share,
     weigh_shares,
 )
-from .special import digamma, draw_index, log_average, log_beta
+from .special import digamma, draw_index, log_average, log_beta, log_sum_exp
 
 # %% ../nbs/23_pairs.ipynb #31bd7afd
 @njit(nogil=True)
@@ -529,7 +529,14 @@ def expect_tables(mixture: Mixture, workspace: MoveWorkspace, n: int) -> np.ndar
     return t
 
 # %% ../nbs/23_pairs.ipynb #8fb594d6
-SPREADS = 11  # d of (P6): 1, 2, ..., 1024
+SPREADS = 11  # d of (P6): 1, 2, ..., 1024, the last two equally probable
+_LOG_WEIGHT = -math.log(2.0) * np.minimum(np.arange(1, SPREADS + 1), SPREADS - 1)
+
+
+@njit(nogil=True)
+def draw_spread(rng: np.random.Generator) -> float:
+    "Draw 1/d of (P6)."
+    return 2.0 ** -min(int(-math.log2(1.0 - rng.random())), SPREADS - 1)
 
 
 @njit(nogil=True)
@@ -577,13 +584,13 @@ def log_launched(mixture: Mixture, workspace: MoveWorkspace, t: np.ndarray) -> f
         Relative to the prior density of the shares of all nodes but the root.
     """
     w, eta, two_ways = workspace, mixture.eta[()], np.empty(2)
-    terms = np.zeros((2, SPREADS))
+    terms = np.stack((_LOG_WEIGHT, _LOG_WEIGHT))
     log_spread(w.one, w.c1, eta, terms[0])
     log_spread(w.two, w.c2, eta, terms[0])
     log_spread(w.one, w.c2, eta, terms[1])
     log_spread(w.two, w.c1, eta, terms[1])
-    two_ways[0] = log_average(terms[0]) + log_share_of_weight(w.b[0], w.b1[0], t[0, 0], t[1, 0])
-    two_ways[1] = log_average(terms[1]) + log_share_of_weight(w.b[0], w.b1[0], t[1, 0], t[0, 0])
+    two_ways[0] = log_sum_exp(terms[0]) + log_share_of_weight(w.b[0], w.b1[0], t[0, 0], t[1, 0])
+    two_ways[1] = log_sum_exp(terms[1]) + log_share_of_weight(w.b[0], w.b1[0], t[1, 0], t[0, 0])
     for s in range(1, w.b.size):
         two_ways[0] += log_node_share(mixture, w, s, t[0, s] - 0.5, t[1, s] - 0.5)
         two_ways[1] += log_node_share(mixture, w, s, t[1, s] - 0.5, t[0, s] - 0.5)
@@ -626,13 +633,13 @@ def _weigh_launched(rng, cells, mixture, workspace, proposal, steps):
     launch(rng, cells, w, eta, n, steps)
     t = expect_tables(mixture, w, n)
     if merge:
-        draw_topic(rng, eta, w.c, 2.0 ** -int(rng.random() * SPREADS), w.whole)
+        draw_topic(rng, eta, w.c, draw_spread(rng), w.whole)
         find_shares(rng, mixture, w, k, l)
     else:
         scale = 4.0 ** -int(rng.random() * SHARE_SPREADS)
         g = max(rng.standard_gamma(0.5 + t[0, 0] * scale), TINY)
         h = max(rng.standard_gamma(0.5 + t[1, 0] * scale), TINY)
-        swap, scale = rng.random() < 0.5, 2.0 ** -int(rng.random() * SPREADS)
+        swap, scale = rng.random() < 0.5, draw_spread(rng)
         w.b[0], w.b1[0] = (h / (g + h), g / (g + h)) if swap else (g / (g + h), h / (g + h))
         draw_topic(rng, eta, w.c2 if swap else w.c1, scale, w.one)
         draw_topic(rng, eta, w.c1 if swap else w.c2, scale, w.two)
@@ -644,10 +651,10 @@ def _weigh_launched(rng, cells, mixture, workspace, proposal, steps):
             draw_node_share(
                 rng, mixture, w, s, (t[one, s] - 0.5) * scale, (t[two, s] - 0.5) * scale
             )
-    terms = np.zeros(SPREADS)
+    terms = _LOG_WEIGHT.copy()
     log_spread(w.whole, w.c, eta, terms)
     log_a = log_pair(mixture, w, k, l, merge) - math.log(w.b[0]) - math.log(w.b1[0])
-    log_a += log_average(terms) - log_launched(mixture, w, t)
+    log_a += log_sum_exp(terms) - log_launched(mixture, w, t)
     log_a += weigh_shares(rng, cells, mixture, w, not merge)
     log_a += log_exchange(cells, w)
     return accept(rng, log_a, proposal, w), (k, l)
