@@ -103,10 +103,17 @@ def _fit_shards(args: argparse.Namespace) -> int:
     if args.anchors is not None and args.init is not None:
         raise ValueError("--anchors and --init are two ways to begin: not both")
     if args.model == "online":
+        if args.moves:
+            raise ValueError("--moves takes --model hdp: online inference has moves of its own")
         model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes, **common)
     else:
         model = hdp_nb.HDP(
-            "parallel", n_chains=1, n_iter=args.n_iter, init=args.init or "opposite", **common
+            "parallel",
+            n_chains=1,
+            n_iter=args.n_iter,
+            init=args.init or "opposite",
+            moves=args.moves or "auto",
+            **common,
         )
     with _workers(args) as client, _said(args):
         more = {"n_anchors": args.anchors, "shared": args.shared}
@@ -311,6 +318,13 @@ def _add_fit_shards(p):
         type=count_argument,
         metavar="N",
         help="begin with N topics that anchor words find in all documents, for hundreds of topics",
+    )
+    p.add_argument(
+        "--moves",
+        type=count_argument,
+        metavar="N",
+        help="groups of topics, in each of which one is split or two are merged before every sweep"
+        " of --model hdp (none)",
     )
     p.add_argument(
         "--shared",
