@@ -22,7 +22,7 @@ from sklearn.base import clone
 
 from .anchors import anchor_topics
 from .begin_shards import begin_at_random, begin_with_counts, count_tokens
-from .between_sweeps import MOST_GROUPS, move_shards
+from .between_sweeps import AUTO_GROUPS, MOST_GROUPS, move_shards
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
 from .convergence import ConvergenceWarning
@@ -419,7 +419,7 @@ def fit(
     model : HDP(sampler="parallel") or OnlineHDP
         Of an HDP `n_chains` must be 1, `split_merge` "auto" or 0, and `moves` a number of groups of
         topics, in each of which a split or a merge is tried before every sweep, in two passes over
-        the documents (`hdp_nb.group_moves`); "auto" is none. With `init="opposite"` it begins with the
+        the documents (`hdp_nb.group_moves`); "auto" is 16. With `init="opposite"` it begins with the
         topics of documents drawn from all shards, a million tokens at most, to which a copy of
         the model is fitted first: two chains from opposite ends, with moves, in the folder's
         `sample.npz`;
@@ -615,7 +615,8 @@ def begin_with_anchors(
 
 def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
-    moves = check_int("moves", model._n_moves(model.moves) or 0, 0, MOST_GROUPS)
+    n = model._n_moves(model.moves)
+    moves = AUTO_GROUPS if n is None else check_int("moves", n, 0, MOST_GROUPS)
     model.burn_in_ = (
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     )
