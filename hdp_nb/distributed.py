@@ -417,15 +417,14 @@ def fit(
     Parameters
     ----------
     model : HDP(sampler="parallel") or OnlineHDP
-        Of an HDP `n_chains` must be 1, `split_merge` "auto" or 0, and `moves` a number of groups of
-        topics, in each of which a split or a merge is tried before every sweep, in two passes over
-        the documents (`hdp_nb.group_moves`); "auto" is 16. With `init="opposite"` it begins with the
-        topics of documents drawn from all shards, a million tokens at most, to which a copy of
-        the model is fitted first: two chains from opposite ends, with moves, in the folder's
-        `sample.npz`;
-        a ConvergenceWarning says if these do not agree. `init` may also be a number of topics (then
-        the result is that of `fit` with the same corpus in one piece, without moves), or kept
-        counts such as `other.samples_[-1]`.
+        Of an HDP `n_chains` must be 1 and `split_merge` "auto" or 0. `moves` is a number of groups
+        of topics, in each of which a split or a merge is tried before every sweep but the first,
+        in two passes over the documents (`hdp_nb.group_moves`); "auto" is 16. With
+        `init="opposite"` it begins with the topics of documents drawn from all shards, a million
+        tokens at most, to which a copy of the model is fitted first: two chains from opposite ends
+        in the folder's `sample.npz`; a ConvergenceWarning says if these do not agree. `init` may
+        also be a number of topics (then, with `moves=0`, the result is that of `fit` with the same
+        corpus in one piece), or kept counts such as `other.samples_[-1]`.
         An OnlineHDP takes the shards in random order (once with n_passes="auto"), each in
         minibatches of about `batch_size` of its documents; its `trace_` has one value per shard.
         The learning rate counts documents, so shards may differ in size.

@@ -195,8 +195,7 @@ DOCUMENT = np.repeat(np.arange(4), TINY.doc_lengths)
 @pytest.fixture(scope="module")
 def exact():
     return exact_posterior(
-        TINY.n_tokens,
-        lambda z: log_hdp(z, DOCUMENT, ALPHA, GAMMA) + log_words(TINY.x, z, 3, ETA),
+        TINY.n_tokens, lambda z: log_hdp(z, DOCUMENT, ALPHA, GAMMA) + log_words(TINY.x, z, 3, ETA)
     )
 
 
