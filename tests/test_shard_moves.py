@@ -15,6 +15,7 @@ import pytest
 
 from hdp_nb import between_sweeps, divisions, group_moves
 from hdp_nb.chain import run_chain
+from hdp_nb.cli import main
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import ShardSampler, fit
 from hdp_nb.exact import exact_posterior, log_hdp, log_words, posterior_error
@@ -371,3 +372,18 @@ def test_what_is_not_taken(tmp_path):
     with pytest.raises(ValueError, match="chain.npz"):
         fit(HDP(**MODEL), corpus, tmp_path / "run")
     fit(OnlineHDP(3, random_state=0), corpus, tmp_path / "online")
+
+
+def test_from_a_shell(tmp_path, capsys):
+    write_shards(tmp_path / "c", iter(BARS), n_words=12, shard_tokens=2000)
+    command = ["shards", "fit", str(tmp_path / "c"), "--quiet", "--n-jobs", "1", "--init", "3"]
+    command += ["--n-iter", "3", "--out"]
+    for moves, expected in (("2", 2), ("0", None), ("auto", 16)):
+        out = tmp_path / moves
+        assert main([*command, str(out), "--moves", moves]) == 0
+        trace = HDP.load(out / "model.npz").trace_
+        assert ("moves_proposed" in trace) == (expected is not None)
+        assert expected is None or 0 < trace["moves_proposed"].max() <= expected
+    capsys.readouterr()
+    assert main([*command, str(tmp_path / "new"), "--model", "online", "--moves", "2"]) == 2
+    assert "--moves takes --model hdp" in capsys.readouterr().err
