@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from .checks import check_int
 from .corpus import Corpus
 from .divisions import MOST_TOKENS, LocalPasses, PairSample, PairTable, fit_pair
+from .files import smallest_ints
 from .moves import SHARE_SPREADS, TINY
 from .pairs import log_share_of_weight
 from .special import log_average, log_beta, log_rising, log_sum_exp
@@ -316,7 +318,7 @@ def launch_moves(
     rows, most = passes.collect(only_moves(table, ~table.urn), seeds[0], keep)
     document, move, length, entry = rows
     alpha = state.alpha[document] if state.alpha.ndim else np.full(document.size, state.alpha)
-    of_token, words = np.repeat(move.astype(np.int16), length), list(words)
+    of_token, words = np.repeat(smallest_ints(move), length), list(words)
     entries = np.split(
         entry[np.argsort(of_token, kind="stable")],
         np.cumsum(np.bincount(of_token, minlength=size.size))[:-1],
@@ -533,7 +535,13 @@ def move_topics(
     DirectState
     int array, shape (2, 2, 2)
         See `split_and_merge`.
+
+    Raises
+    ------
+    ValueError
+        `n_groups` is not a whole number of at least 1.
     """
+    check_int("n_groups", n_groups, 1)
     passes = LocalPasses(corpus, state)
     state, label, tally = split_and_merge(rng, state, passes, n_groups)
     state.z[:] = label[passes.z]
