@@ -312,7 +312,14 @@ def main():
         clock[:] = time.process_time(), time.perf_counter()
 
     model = HDP(
-        "parallel", n_chains=1, n_iter=options.iter, thin=5, n_jobs=1, init=start, random_state=0
+        "parallel",
+        n_chains=1,
+        n_iter=options.iter,
+        thin=5,
+        n_jobs=1,
+        init=start,
+        moves=0,
+        random_state=0,
     )
     distributed.fit(model, corpus, options.folder / name, callback=line)
     run["average"] = document_completion(model, test, random_state=0)

@@ -161,6 +161,7 @@ def main():
             thin=5,
             n_jobs=options.jobs,
             init=small.samples_[-1],
+            moves=0,
             random_state=0,
         )
     else:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import hdp_nb
-from .arguments import add_option, count_argument, number_argument
+from .arguments import add_option, auto_argument, count_argument, number_argument
 
 # %% ../nbs/76_by_shards.ipynb #72e52c27
 @contextmanager
@@ -103,10 +103,17 @@ def _fit_shards(args: argparse.Namespace) -> int:
     if args.anchors is not None and args.init is not None:
         raise ValueError("--anchors and --init are two ways to begin: not both")
     if args.model == "online":
+        if args.moves != "auto":
+            raise ValueError("--moves takes --model hdp: online inference has moves of its own")
         model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes, **common)
     else:
         model = hdp_nb.HDP(
-            "parallel", n_chains=1, n_iter=args.n_iter, init=args.init or "opposite", **common
+            "parallel",
+            n_chains=1,
+            n_iter=args.n_iter,
+            init=args.init or "opposite",
+            moves=args.moves,
+            **common,
         )
     with _workers(args) as client, _said(args):
         more = {"n_anchors": args.anchors, "shared": args.shared}
@@ -311,6 +318,15 @@ def _add_fit_shards(p):
         type=count_argument,
         metavar="N",
         help="begin with N topics that anchor words find in all documents, for hundreds of topics",
+    )
+    add_option(
+        p,
+        "--moves",
+        "groups of topics, in each of which a split or a merge is tried before every sweep of"
+        " --model hdp; 0 for none, auto for 16",
+        type=auto_argument,
+        default="auto",
+        metavar="N",
     )
     p.add_argument(
         "--shared",

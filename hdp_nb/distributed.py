@@ -22,6 +22,7 @@ from sklearn.base import clone
 
 from .anchors import anchor_topics
 from .begin_shards import begin_at_random, begin_with_counts, count_tokens
+from .between_sweeps import AUTO_GROUPS, MOST_GROUPS, move_shards
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
 from .convergence import ConvergenceWarning
@@ -142,7 +143,7 @@ class Phases:
     pool : Executor
         Threads of this process.
     t : int
-        Sweeps so far.
+        How often topics were written so far.
     label : int array
         Today's numbers of the topics in the files.
     """
@@ -220,7 +221,7 @@ class ShardState(NamedTuple):
     # z is empty; n_tables, where all documents have one alpha, is the sum of all, (1,)
     base: DirectState
     label: np.ndarray  # topics have these numbers today: label[z] for the z in the files
-    t: np.ndarray  # () sweeps so far, which names the files
+    t: np.ndarray  # () how often topics were written, which names the files
 
 
 class ShardSampler(ParallelSampler):
@@ -240,6 +241,10 @@ class ShardSampler(ParallelSampler):
     place : str, Path or Place, optional
         For the topics of the tokens, and for tasks; all workers must see it, and the corpus's, by
         the same names. Default: `run`.
+    moves : int
+        Moves between numbers of topics before every sweep but the first, in so many groups, up to
+        10,000: see `hdp_nb.group_moves`. The chain is then that of `ParallelSampler` with
+        `move_topics` before its sweeps.
     *args, **more
         Those of ParallelSampler, but `init` is a number of topics, or TopicCounts: sweeps begin
         with topics drawn from these.
@@ -254,6 +259,7 @@ class ShardSampler(ParallelSampler):
         *args: Any,
         client: Any = None,
         place: Any = None,
+        moves: int = 0,
         **more: Any,
     ):
         super().__init__(Corpus([0], [0, 1], n_words=corpus.n_words), *args, **more)
@@ -276,7 +282,10 @@ class ShardSampler(ParallelSampler):
             Path(run).resolve(),
             client,
         )
-        self.place = Place(run if place is None else place)
+        self.place, self.moves = (
+            Place(run if place is None else place),
+            check_int("moves", moves, 0, MOST_GROUPS),
+        )
         if np.ndim(self.alpha):
             self.alpha = np.full(corpus.n_docs, np.ravel(self.alpha)[0])
 
@@ -289,6 +298,7 @@ class ShardSampler(ParallelSampler):
             "eta": self.eta,
             "corpus": self.corpus.digest,
             "init": self.begin.data if isinstance(self.begin, TopicCounts) else self.n_first,
+            **({"moves": self.moves} if self.moves else {}),
         }
 
     def init(self, rng: np.random.Generator) -> ShardState:
@@ -349,11 +359,17 @@ class ShardSampler(ParallelSampler):
             self.plan = self.plan._replace(lengths=lengths)
         begin = begin_with_counts if isinstance(self.begin, TopicCounts) else begin_at_random
         label = state.label if state.t else begin(self, rng, state.base)
-        self._clean(int(state.t))
+        base, t, moved = state.base, int(state.t), np.zeros((2, 2, 2), int)
+        self._clean(t)
+        if self.moves and t:  # before, counts may be those of other tokens
+            base, t, label, moved = move_shards(self, rng, base, t, label)
         with ThreadPoolExecutor(self.n_threads) as pool:
-            phases = Phases(self, pool, int(state.t), label)
-            base = self._sweep(rng, state.base, phases)
+            phases = Phases(self, pool, t, label)
+            base = self._sweep(rng, base, phases)
             info = self._info(base, *self._log_joint(base, phases))
+        if self.moves:
+            proposed, accepted = moved.sum(axis=(0, 1)).tolist()
+            info |= {"moves_proposed": proposed, "moves_accepted": accepted}
         return ShardState(base, phases.label, np.array(phases.t)), info
 
     def snapshot(self, state: ShardState) -> TopicCounts:
@@ -401,14 +417,14 @@ def fit(
     Parameters
     ----------
     model : HDP(sampler="parallel") or OnlineHDP
-        Of an HDP `n_chains` must be 1, `split_merge` and `moves` "auto" or 0 (a move would weigh
-        the documents of all shards; there are none). With `init="opposite"` it begins with the
-        topics of documents drawn from all shards, a million tokens at most, to which a copy of
-        the model is fitted first: two chains from opposite ends, with moves, in the folder's
-        `sample.npz`;
-        a ConvergenceWarning says if these do not agree. `init` may also be a number of topics (then
-        the result is that of `fit` with the same corpus in one piece, without moves), or kept
-        counts such as `other.samples_[-1]`.
+        Of an HDP `n_chains` must be 1 and `split_merge` "auto" or 0. `moves` is a number of groups
+        of topics, in each of which a split or a merge is tried before every sweep but the first,
+        in two passes over the documents (`hdp_nb.group_moves`); "auto" is 16. With
+        `init="opposite"` it begins with the topics of documents drawn from all shards, a million
+        tokens at most, to which a copy of the model is fitted first: two chains from opposite ends
+        in the folder's `sample.npz`; a ConvergenceWarning says if these do not agree. `init` may
+        also be a number of topics (then, with `moves=0`, the result is that of `fit` with the same
+        corpus in one piece), or kept counts such as `other.samples_[-1]`.
         An OnlineHDP takes the shards in random order (once with n_passes="auto"), each in
         minibatches of about `batch_size` of its documents; its `trace_` has one value per shard.
         The learning rate counts documents, so shards may differ in size.
@@ -459,12 +475,11 @@ def fit(
         and model.sampler == "parallel"
         and model.n_chains == 1
         and model.split_merge in ("auto", 0)
-        and model.moves in ("auto", 0)
         and model.seed_words is None
     ):
         raise ValueError(
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
-            f' words, no split-merge moves and moves="auto" or 0, got {model!r}'
+            f" words and no split-merge moves, got {model!r}"
         )
     if online and n_anchors is not None:
         raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
@@ -536,6 +551,7 @@ def begin_with_sample(
             n_iter=SAMPLE_SWEEPS,
             burn_in=None,
             alpha_per_document=False,
+            moves="auto" if model.moves != 0 else 0,
             random_state=int(rng.integers(2**31)),
         )
         with warnings.catch_warnings():
@@ -598,6 +614,8 @@ def begin_with_anchors(
 
 def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
+    n = model._n_moves(model.moves)
+    moves = AUTO_GROUPS if n is None else check_int("moves", n, 0, MOST_GROUPS)
     model.burn_in_ = (
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     )
@@ -622,6 +640,7 @@ def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
         n_threads=effective_n_jobs(model.n_jobs),
         client=client,
         place=place,
+        moves=moves,
     )
     chain = run_chain(
         sampler,

@@ -430,7 +430,7 @@ def write_shard_topics(corpus: ShardedCorpus, place: Place, t: int, i: int, z: n
     corpus : ShardedCorpus
     place : Place
     t : int
-        Sweeps so far.
+        How often topics were written so far: once a sweep, and by moves.
     i : int
         The shard.
     z : int array, shape (tokens of the shard,)
@@ -449,7 +449,7 @@ def read_shard_topics(
     corpus : ShardedCorpus
     place : Place
     t : int
-        Sweeps so far.
+        How often topics were written so far: once a sweep, and by moves.
     i : int
         The shard.
     label : int array
@@ -469,7 +469,7 @@ def read_shard_topics(
     try:
         arrays = place.read_arrays(name)
     except FileNotFoundError:
-        missing = f"the topics of shard {i} after sweep {t} are missing: {path}"
+        missing = f"the topics of shard {i} are missing: {path}"
         raise ValueError(f"run: {missing}") from None
     stamp, z, n = str(arrays.get("stamp")), arrays.get("z", np.empty(0)), corpus.tokens_of(i)
     fits = z.dtype.kind == "u" and z.max(initial=0) < len(label)  # none is negative

@@ -399,6 +399,12 @@ CASES = {
         count_shards,
         lambda state: int(state.base.K),
     ),
+    "shards with moves": Case(
+        ShardSampler,
+        lambda folder: ShardSampler(shards(folder), folder / "run", init=20, moves=4),
+        count_shards,
+        lambda state: int(state.base.K),
+    ),
     "shards online": Case(
         OnlineShardSampler,
         lambda folder: OnlineShardSampler(
@@ -414,7 +420,7 @@ AGAIN = {
     *("franchise, alpha of every document", "blocked, alpha of every document"),
     *("parallel, two threads", "direct with moves", "hybrid with topic moves"),
     *("parallel with topic moves", "blocked with topic moves", "nested, known clusters"),
-    *("blocked, sampled documents", "tree, sampled documents"),
+    *("blocked, sampled documents", "tree, sampled documents", "shards with moves"),
     *("states with moves, beam", "states of groups, beam", "states of groups, weak limit"),
 }
 every = pytest.mark.parametrize("name", slow_unless(lambda name: name not in AGAIN, CASES))

@@ -60,8 +60,9 @@ def alone(corpus, tmp_path_factory):
 
 def contents(run):
     "The topics of all tokens after the last sweep, byte by byte, and the checkpoint's arrays."
-    topics = {path.name: path.read_bytes() for path in Path(run).glob("z-000006-*")}
-    return topics, load_npz(Path(run) / "chain.npz")
+    arrays = load_npz(Path(run) / "chain.npz")
+    last = f"z-{int(arrays['state/t']):06d}-*"
+    return {path.name: path.read_bytes() for path in Path(run).glob(last)}, arrays
 
 
 def same(one, other):
@@ -85,6 +86,18 @@ def test_any_number_of_workers(corpus, alone, tmp_path, n):
         assert len(client.nthreads()) == n
         fit(HDP(**MODEL), corpus, tmp_path, client)
     assert same(contents(tmp_path), alone)
+
+
+def test_moves_between_sweeps(corpus, alone, tmp_path):
+    "By workers, two of which share the passes, as by this process."
+    model = HDP(**MODEL | {"moves": 3})
+    fitted = fit(clone(model), corpus, tmp_path / "here")
+    want = contents(tmp_path / "here")
+    with local_workers(2) as client:
+        fit(clone(model), corpus, tmp_path / "there", client)
+    assert same(contents(tmp_path / "there"), want)
+    assert int(want[1]["state/t"]) > MODEL["n_iter"] and fitted.trace_["moves_accepted"].sum() > 0
+    assert not same(want, alone)
 
 
 @pytest.mark.parametrize(
