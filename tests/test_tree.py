@@ -969,7 +969,8 @@ def test_seed_words_of_a_model(bars, tmp_path):
         assert model.topic_shares_[k] > 0.05
     assert model.topic_shares_[model.seeded_["no bar"]] < 0.02
     assert np.allclose(model.word_shares_, bars.word_counts() / bars.n_tokens)
-    tokens = topic_shares(model, model.samples_[0].n_vk.shape[1]) * bars.n_tokens
+    most = max(sample.n_vk.shape[1] for sample in model.samples_)
+    tokens = topic_shares(model, most) * bars.n_tokens
     assert np.allclose(tokens, np.round(tokens)) and np.allclose(tokens.sum(axis=2), bars.n_tokens)
     assert np.allclose(model.doc_topic_.sum(axis=1), 1) and np.isfinite(model.score(bars))
     consensus = model.consensus()
