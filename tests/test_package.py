@@ -306,6 +306,7 @@ def inner(pairs):
 """
 
 
+@pytest.mark.slow
 def test_named_tuples_with_other_fields_have_other_kernels(package):
     """numba has one name for two classes of the same name and the same types in another order, and
     the kernel's module does not import the class.
@@ -377,6 +378,7 @@ def test_kernels_are_kept_in_the_users_cache_by_default(tmp_path, kernel):
     assert kernel(HDP_NB_CACHE="0") == ("None", 0)
 
 
+@pytest.mark.slow
 def test_settings_of_numba_have_kernels_of_their_own(kernel):
     where, _ = kernel()
     checked, hits = kernel(NUMBA_BOUNDSCHECK="1")
@@ -441,6 +443,7 @@ def outer(f):
 """
 
 
+@pytest.mark.slow
 def test_kernels_that_functions_make_are_kept(package):
     """Each for what it closes over and what its names mean; never one that calls what is not in the
     package.
