@@ -27,6 +27,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 import numpy as np
@@ -568,6 +569,9 @@ def _check_members(content: IO[bytes]) -> None:
                 )
 
 
+_parser = Lock()  # headers are read by Python's parser, which can fail in two threads at a time
+
+
 def load_npz(path: str | Path, data: bytes | None = None) -> dict[str, np.ndarray]:
     """Read the arrays of an .npz file.
 
@@ -594,10 +598,11 @@ def load_npz(path: str | Path, data: bytes | None = None) -> dict[str, np.ndarra
             # NumPy would take any other file for a pickle, and say that it could be allowed.
             if not zipfile.is_zipfile(file):
                 raise ValueError("it is not an .npz archive, or its end is missing")
-            _check_members(file)
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as arrays:
-                return dict(arrays)
+            with _parser:
+                _check_members(file)
+                file.seek(0)
+                with np.load(file, allow_pickle=False) as arrays:
+                    return dict(arrays)
         except Exception as error:
             raise ValueError(
                 f"{path}: takes a whole .npz file without pickled objects, "
