@@ -20,8 +20,8 @@ on two cores with `max_time` at half of them, by which it plans the annealing of
 "average": what it predicts, the mean over the samples that it keeps, of both chains. "one": the
 last state of the chain that it would show. "alone": the last state of one chain, `n_chains=1`, that
 begins with a hundred topics and has all of the time, and "alone, average" the mean over what it
-keeps, but for the longest time. Every time is a run of its own. (Kept results for texts are from
-before the annealing followed the time; from a thousand words on there is hardly any to shorten.)
+keeps, but for the longest time. Every time is a run of its own. (Kept results for bars are from
+before wide draws of a launched split were made rare.)
 
 "direct" is `HDP(sampler="direct")`, its other parameters being the defaults.
 
