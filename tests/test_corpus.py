@@ -1046,7 +1046,7 @@ def peak(call):
 
 def test_large_input_is_never_held_twice(tmp_path):
     "Peak memory while reading stays below twice that of the tokens, which are 4 bytes each."
-    n_docs, per_doc, times = 200, 1000, 5
+    n_docs, per_doc, times = 100, 1000, 5
     (tmp_path / "docword.big.txt").write_text(
         f"{n_docs}\n{per_doc}\n{n_docs * per_doc}\n"
         + "".join(f"{j} {w} {times}\n" for j in range(1, n_docs + 1) for w in range(1, per_doc + 1))

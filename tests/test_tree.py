@@ -289,7 +289,7 @@ def test_seeded_topics_with_names_and_moves(with_moves):
     """
     base, exact = seeded("three", init=1)
     sampler = TopicMoves(base, n_moves=4, tune=0, least=1) if with_moves else base
-    rng, n, n_accepted = np.random.default_rng(3), 4000, 0
+    rng, n, n_accepted = np.random.default_rng(3), 3000, 0
     state, tokens, same = sampler.init(rng), np.zeros(2), np.zeros((6, 6))
     for i in range(n):
         state, info = sampler.sweep(rng, state)
