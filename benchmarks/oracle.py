@@ -17,11 +17,12 @@ of 1 and 5 ("helped").
 
 `HDP` has two chains, from one topic and from a hundred, each of which has half of the seconds, as
 on two cores with `max_time` at half of them, by which it plans the annealing of its moves.
-"average": what it predicts, the mean over the samples that it keeps, of both chains. "one": the
-last state of the chain that it would show. "alone": the last state of one chain, `n_chains=1`, that
-begins with a hundred topics and has all of the time, and "alone, average" the mean over what it
-keeps, but for the longest time. Every time is a run of its own. (Kept results for bars are from
-before wide draws of a launched split were made rare.)
+"average": what it predicts, the mean over the samples that it keeps, of both chains, which are
+weighed by stacking (what this takes, "weighing", is not counted); "equal": without weights. "one":
+the last state of the chain that it would show, which predicts best what is left out. "alone": the
+last state of one chain, `n_chains=1`, that begins with a hundred topics and has all of the time,
+and "alone, average" the mean over what it keeps, but for the longest time. Every time is a run of
+its own.
 
 "direct" is `HDP(sampler="direct")`, its other parameters being the defaults.
 
@@ -69,9 +70,10 @@ def parts(name):
 class Scorer:
     "Mean log probability of the hidden halves of documents."
 
-    def __init__(self, documents):
+    def __init__(self, documents, learned):
         import numpy as np
 
+        self.learned = learned
         self.shown, self.hidden = documents.split_tokens(0.5, np.random.default_rng(0))
 
     def add(self, p, phi, weight, n_sweeps, burn_in, seed):
@@ -94,8 +96,8 @@ class Scorer:
         self.add(p, phi, weight, 60, 20, 0)
         return round(float(np.log(p).mean()), 4)
 
-    def average(self, samples):
-        "By the mean over samples, as `HDP` predicts."
+    def probabilities(self, samples):
+        "The mean over samples of the probability of every hidden token."
         import numpy as np
 
         from hdp_nb.topics import predictive_topics
@@ -103,7 +105,32 @@ class Scorer:
         p = np.zeros(self.hidden.n_tokens)
         for i, sample in enumerate(samples):
             self.add(p, *predictive_topics(sample), 25, 5, i)
-        return round(float(np.log(p / len(samples)).mean()), 4)
+        return p / len(samples)
+
+    def average(self, chains):
+        """By all samples of all chains, with the weights that `HDP` gives to chains that do not
+        agree, and with equal ones; and by the last state of the chain that it shows.
+        """
+        import numpy as np
+
+        from hdp_nb.stacking import weigh_chains
+        from hdp_nb.topics import predictive_topics
+
+        p = np.array([self.probabilities(chain["samples"]) for chain in chains])
+        z, last = ([chain[what] for chain in chains] for what in ("z", "last"))
+        began = time.process_time()
+        weights, left_out = weigh_chains(self.learned, z, last, lambda x, _: predictive_topics(x))
+        seconds, numbers = time.process_time() - began, np.array([len(c["samples"]) for c in chains])
+        score = lambda w: round(float(np.log(w @ p).mean()), 4)
+        best = int(np.argmax(left_out))
+        return {
+            "average": score(weights),
+            "equal": score(numbers / numbers.sum()),
+            "weights": weights.round(3).tolist(),
+            "weighing": round(seconds, 2),
+            "one": self.one(*predictive_topics(last[best])),
+            "eta": round(float(last[best].eta), 4),
+        }
 
 
 def run_lda(documents, scorer, n_topics, eta, seed, budgets):
@@ -141,7 +168,7 @@ class Run:
         from hdp_nb.convergence import Pace, plan_rounds
 
         self.sampler, self.rng, self.clock = sampler, rng, 0.0
-        self.kept, self.log_mixture, self.rounds = {}, [], plan_rounds(MOST, THIN, 5)
+        self.kept, self.n, self.rounds = {}, 0, plan_rounds(MOST, THIN, 5)
         self.pace = Pace(sampler, seconds, MOST, clock=lambda: self.clock)
         self.looks = {*self.pace.looks(self.rounds)}
         began = time.process_time()
@@ -151,34 +178,33 @@ class Run:
             self.sweep()
 
     def sweep(self):
-        began, n = time.process_time(), len(self.log_mixture)
-        self.state, info = self.sampler.sweep(self.rng, self.state)
+        began, n = time.process_time(), self.n
+        self.state, _ = self.sampler.sweep(self.rng, self.state)
         if n % THIN == 0:
             self.kept[n] = self.sampler.snapshot(self.state)
         self.clock += time.process_time() - began
-        self.log_mixture.append(float(info["log_mixture"]))
+        self.n += 1
         if n + 1 in self.looks:
             self.pace.look(n + 1)
 
     def told(self):
-        "What `HDP` would keep, its last state, and how good the fit is."
-        n = len(self.log_mixture)
+        "What `HDP` would keep, and its last state."
+        n = self.n
         first = next(end for end in self.rounds if end >= n) // 2
         first = max(first, -(-self.pace.annealed // THIN) * THIN)
         samples = [sample for i, sample in self.kept.items() if i >= first]
         last = self.sampler.snapshot(self.state)
-        half = self.log_mixture[-(n // 2) :]
         return {
             "samples": samples + [last] * (n - 1 not in self.kept),
             "last": last,
-            "fit": sum(half) / len(half),
+            "z": self.state.z,
             "sweeps": n,
             "annealed": self.pace.annealed,
         }
 
 
-def run_hdp(documents, scorer, seed, budgets, sampler="auto"):
-    "`HDP` with its defaults, but for the sampler: both chains, and one alone."
+def run_hdp(documents, scorer, seed, budgets, sampler="auto", lacking=()):
+    "`HDP` with its defaults, but for the sampler: both chains, and, where it is lacking, one alone."
     import numpy as np
 
     from hdp_nb.convergence import begin_apart
@@ -195,21 +221,18 @@ def run_hdp(documents, scorer, seed, budgets, sampler="auto"):
     marks = {}
     for budget in budgets:
         both = chains(budget / 2)
-        best = max(both, key=lambda chain: chain["fit"])
         marks[str(budget)] = {
             "sweeps": [chain["sweeps"] for chain in both],
             "annealed": [chain["annealed"] for chain in both],
             "samples": [len(chain["samples"]) for chain in both],
             "topics": [int(chain["last"].n_vk.shape[1]) for chain in both],
-            "eta": round(float(best["last"].eta), 4),
-            "average": scorer.average([s for chain in both for s in chain["samples"]]),
-            "one": scorer.one(*predictive_topics(best["last"])),
+            **scorer.average(both),
         }
-        if budget <= budgets[-1] / 2:
+        if str(budget) in lacking:
             (alone,) = chains(budget, only=(1,))
             marks[str(budget)] |= {
                 "alone": scorer.one(*predictive_topics(alone["last"])),
-                "alone, average": scorer.average(alone["samples"]),
+                "alone, average": scorer.average([alone])["average"],
                 "alone, sweeps": alone["sweeps"],
             }
     return marks
@@ -252,13 +275,14 @@ def consult(name, documents, scorer):
 
 def lacks(name, part, seed, budgets):
     "Whether a run is yet to be made, or was too short."
-    return str(budgets[-1]) not in had(name, part).get(str(seed), {})
+    mark = had(name, part).get(str(seed), {}).get(str(budgets[-1]), {})
+    return not mark or (part != "oracle" and "equal" not in mark)
 
 
 def run(name, only, seed, budgets):
     "All that is asked of one corpus and seed."
     documents, others = parts(name)
-    scorer = Scorer(others)
+    scorer = Scorer(others, documents)
     about = {
         "documents": documents.n_docs,
         "tokens": documents.n_tokens,
@@ -280,9 +304,13 @@ def run(name, only, seed, budgets):
         if part in only and lacks(name, part, seed, budgets):
             if (name, part) not in WARM:
                 WARM.add((name, part))  # compiles, and passes the burn-in
-                run_hdp(documents[:60], Scorer(others[:5]), 0, [3, 6], sampler)
-            found = run_hdp(documents, scorer, seed, budgets, sampler)
-            note(name, part, str(seed), found)
+                short = documents[:60]
+                run_hdp(short, Scorer(others[:5], short), 0, [3, 6], sampler)
+            before = had(name, part).get(str(seed), {})
+            lacking = [str(b) for b in budgets[:-1] if "alone" not in before.get(str(b), {})]
+            found = run_hdp(documents, scorer, seed, budgets, sampler, lacking)
+            found = {key: before.get(key, {}) | mark for key, mark in found.items()}
+            note(name, part, str(seed), before | found)
             told = [mark["average"] for mark in found.values()]
             print(name, part, seed, told, flush=True)
 

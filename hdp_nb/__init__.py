@@ -121,6 +121,7 @@ _MODULES = (
     "shards",
     "special",
     "split_merge",
+    "stacking",
     "state_moves",
     "state_pairs",
     "stream_gibbs",

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import as_rng, check_int, check_positive
 from .corpus import Corpus, as_corpus
 from .model import Seed, count_for
+from .stacking import sample_weights
 from .topics import draw_weighted, pad_capacity
 
 # %% ../nbs/70_evaluate.ipynb #1d72dd52
@@ -250,7 +251,7 @@ def left_to_right(
 
     The left-to-right estimator of Wallach, Murray, Salakhutdinov & Mimno (2009), with selection of
     particles after every word, which makes the estimated probability of a document unbiased for any
-    number of particles; averaged over the kept samples (E7).
+    number of particles; averaged over the kept samples with their weights (E7).
 
     Parameters
     ----------
@@ -311,7 +312,7 @@ def left_to_right(
                 for words, row in zip(docs, rows)
             ]
         )
-    mean = logsumexp(log_p, axis=0) - math.log(len(log_p))
+    mean = logsumexp(log_p, axis=0, b=sample_weights(model, len(log_p))[:, None])
     return mean if by_document else float(mean.sum() / corpus.n_tokens)
 
 # %% ../nbs/70_evaluate.ipynb #79c11436

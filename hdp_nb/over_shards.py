@@ -26,6 +26,7 @@ from .files import load_npz
 from .model import count_for
 from .parquet import Place, arrow, list_column, read_table, write_table
 from .shards import ShardedCorpus, find_shared, read_shard_topics
+from .stacking import sample_weights
 from .topics import fold_in, token_probabilities
 
 # %% ../nbs/81_over_shards.ipynb #bfbd4791
@@ -124,15 +125,15 @@ def score_documents(
     else:
         p, rng = np.zeros(heldout.n_tokens), np.random.default_rng(0)
         begin = rng.bit_generator.state
-        for phi, weight in model.posterior_topics(observed):
+        for share, (phi, weight) in zip(sample_weights(model), model.posterior_topics(observed)):
             pi, weights = np.empty((observed.n_docs, phi.shape[1])), np.atleast_2d(weight)
             for j in range(observed.n_docs):
                 rng.bit_generator.state = begin
                 own, ends = weights[j % len(weights)], np.array([0, observed.doc_lengths[j]])
                 n_sweeps = SCORE_BURN_IN + SCORE_KEPT
                 fold_in(rng, observed[j], ends, phi, own, n_sweeps, SCORE_BURN_IN, pi[j : j + 1])
-            token_probabilities(heldout.x, heldout.offsets, phi, pi, p)
-        log_p = np.log(p / len(model.samples_))
+            token_probabilities(heldout.x, heldout.offsets, phi, share * pi, p)
+        log_p = np.log(p)
     doc = np.repeat(np.arange(heldout.n_docs), heldout.doc_lengths)
     return np.bincount(doc, log_p, heldout.n_docs), heldout.doc_lengths
 
@@ -145,6 +146,7 @@ def model_digest(model: Any) -> str:
     found = hashlib.sha256(type(model).__name__.encode())
     found.update(np.ascontiguousarray(model.components_).tobytes())
     found.update(np.ascontiguousarray(model.topic_shares_).tobytes())
+    found.update(np.ascontiguousarray(getattr(model, "sample_weights_", ())).tobytes())
     for sample in getattr(model, "samples_", ()):
         n_vk = sample.n_vk.tocsr()
         for part in (n_vk.indptr, n_vk.indices, n_vk.data, sample.beta, sample.alpha, sample.eta):

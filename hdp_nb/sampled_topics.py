@@ -13,12 +13,14 @@ import numpy as np
 from scipy.sparse import csr_array
 from sklearn.utils.validation import check_is_fitted
 
+from .chain import Chain, Sampler
 from .checks import check_int
 from .consensus import find_consensus, group_table
 from .corpus import Corpus
 from .model import BaseTopicModel, SampledModel
 from .recounts import check_entries, check_same, check_weights
 from .saved_models import SavedModel
+from .stacking import weigh_chains
 
 # %% ../nbs/62_sampled_topics.ipynb #088faf37
 class SampledTopicModel(BaseTopicModel, SampledModel):
@@ -33,11 +35,37 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         Kept samples of all chains.
     sample_chain_ : int array, shape (len(samples_),)
         The chain that each is from.
+    sample_weights_ : float array, shape (len(samples_),)
+        How much each counts in predictions; they sum to 1. Equal where the chains agree, else by
+        stacking, see notebook 61_stacking.
     best_ : int
         The last sample of the chain to show.
     """
 
     doc_topic_: np.ndarray
+    sample_weights_: np.ndarray
+    _topics: Any
+
+    def _keep(
+        self, sampler: Sampler, chains: list[Chain], best: int, corpus: Corpus | None = None
+    ) -> None:
+        """Lay out the results of the chains, and give these up.
+
+        Where they do not agree their samples are weighed, and the chain to show is the one that
+        predicts best, if there is a corpus that all topics are of.
+        """
+        self._kept(sampler, chains, best)
+        self.sample_weights_ = np.full(len(self.samples_), 1 / len(self.samples_))
+        tokens = corpus is not None and not corpus.has_large_counts
+        if tokens and len(chains) > 1 and not self.converged_:
+            n = np.bincount(self.sample_chain_)
+            last = [self.samples_[i] for i in n.cumsum() - 1]
+            weights, log_p = weigh_chains(corpus, [c.state.z for c in chains], last, self._topics)
+            self.sample_weights_ = (weights / n)[self.sample_chain_]
+            best = int(np.argmax(log_p))
+            self.trace_, self.best_ = chains[best].trace, int(n[: best + 1].sum()) - 1
+        chains.clear()  # their states are no longer needed, and take room
+        self._show()
 
     def _word_counts(self) -> np.ndarray:
         "Tokens of every word in the documents of the fit."
@@ -136,7 +164,7 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         i = int(self.best_) if i is None else check_int("i", i, 0, len(self.samples_) - 1)
         model = copy.copy(self)
         model.samples_, model.best_ = [self.samples_[i]], 0
-        model.sample_chain_ = np.zeros(1, int)
+        model.sample_chain_, model.sample_weights_ = np.zeros(1, int), np.ones(1)
         model._show()
         return model
 
@@ -154,6 +182,9 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         super()._check_results()
         n_v, n_jk = self._word_counts(), self.samples_[0].n_jk
         check_same("word_shares_", self.word_shares_, n_v / max(n_v.sum(), 1))
+        if hasattr(self, "sample_weights_"):  # not in earlier versions
+            check_entries("sample_weights_", self.sample_weights_, 0, shape=(len(self.samples_),))
+            check_weights("sample_weights_", self.sample_weights_)
         if not np.isnan(self.existence_).all():
             check_same("existence_", self.existence_, self._existence())
         if hasattr(self, "doc_topic_") and n_jk is not None:

@@ -34,6 +34,7 @@ from .sampled_topics import SampledTopicModel
 from .seeds import count_seeds
 from .split_merge import SplitMergeState
 from .topic_moves import MoveState, TopicMoves
+from .stacking import sample_weights
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 from .tree import TreeSampler
 
@@ -104,7 +105,7 @@ class GibbsTopicModel(SampledTopicModel):
                 f"X has {corpus.n_tokens:,} tokens, of which most samplers keep each"
                 f" (HDP(sampler='blocked') keeps cells of counts only): {error}"
             ) from error
-        self._keep(sampler, chains, best)
+        self._keep(sampler, chains, best, corpus)
         self._warn()
         return self
 
@@ -149,12 +150,6 @@ class GibbsTopicModel(SampledTopicModel):
                 f" got {init!r}"
             )
         return isinstance(init, str) and init == "opposite"
-
-    def _keep(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
-        "Lay out the results of the chains, and give these up."
-        self._kept(sampler, chains, best)
-        chains.clear()  # their states are no longer needed, and take room
-        self._show()
 
     def _show(self) -> None:
         super()._show()
@@ -215,7 +210,7 @@ class GibbsTopicModel(SampledTopicModel):
     def posterior_topics(self, X: Corpus | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield topics and their weights for new documents in every kept sample.
 
-        Predictions are averages over them of probabilities.
+        Predictions are averages over them of probabilities, with weights `sample_weights_`.
 
         Parameters
         ----------
@@ -256,7 +251,7 @@ class GibbsTopicModel(SampledTopicModel):
     ) -> np.ndarray:
         """Return the log probability of held-out tokens given the rest of their documents.
 
-        The probabilities are averaged over the kept samples.
+        The probabilities are averaged over the kept samples, with `sample_weights_`.
 
         Parameters
         ----------
@@ -284,14 +279,14 @@ class GibbsTopicModel(SampledTopicModel):
         else:
             words, ends, n = unseen.x, unseen.offsets, np.ones(unseen.n_tokens, int)
         p, n_sweeps = np.zeros(len(words)), _FOLD_BURN_IN + _FOLD_KEPT
-        for phi, weight in self.posterior_topics(seen):
+        for share, (phi, weight) in zip(sample_weights(self), self.posterior_topics(seen)):
             pi = np.empty((seen.n_docs, phi.shape[1]))
             if counted:
                 fold_in_cells(rng, known, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
             else:
                 fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
-            token_probabilities(words, ends, phi, pi, p)
-        return np.log(p / len(self.samples_)), n
+            token_probabilities(words, ends, phi, share * pi, p)
+        return np.log(p), n
 
 # %% ../nbs/63_topic_models.ipynb #b36d4986
 SAMPLERS: dict[str, Callable[..., Sampler]] = {

@@ -213,8 +213,9 @@ class TreeHDP(GibbsTopicModel):
         chains, best = self._run(self._starts(sampler), callback, checkpoint)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
         self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
-        self.concentrations_ = chains[best].state.conc.copy()
-        self._keep(sampler, chains, best)
+        concentrations = [chain.state.conc for chain in chains]
+        self._keep(sampler, chains, best, corpus if given is None else None)
+        self.concentrations_ = concentrations[self.sample_chain_[self.best_]].copy()
         self._warn()
         return self
 
