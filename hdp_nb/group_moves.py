@@ -20,7 +20,7 @@ from .corpus import Corpus
 from .divisions import MOST_TOKENS, LocalPasses, PairSample, PairTable, fit_pair
 from .files import smallest_ints
 from .moves import SHARE_SPREADS, TINY
-from .pairs import log_share_of_weight
+from .pairs import LOG_SPREADS, SPREADS, draw_spread, log_share_of_weight
 from .special import log_average, log_beta, log_rising, log_sum_exp
 from .topics import resize_capacity
 
@@ -150,8 +150,6 @@ def log_choice(
     return float(total - math.log(_split_probability(s) / s * _SPLIT[move.kind]))
 
 # %% ../nbs/28_group_moves.ipynb #349e8fdf
-_SPREADS = 11  # d of (SM10): 1, 2, ..., 1024
-_SPREAD_WEIGHT = 0.5 ** np.minimum(np.arange(1, _SPREADS + 1), _SPREADS - 1)
 URN_SHARES = np.array([1.0, 0.1, 0.01])  # a of (SM11)
 _LEAST_SHARE = 1e-9
 
@@ -201,16 +199,16 @@ def log_lift(f: np.ndarray, c: np.ndarray, eta: float, V: int) -> float:
     V : int
         Size of the vocabulary.
     """
-    x, total, scale, terms = 0.0, c.sum(), 1.0, np.empty(_SPREADS)
+    x, total, scale, terms = 0.0, c.sum(), 1.0, np.empty(SPREADS)
     none = math.lgamma(eta)
     for v in range(c.size):
         x += c[v] * math.log(f[v])
-    for i in range(_SPREADS):
+    for i in range(SPREADS):
         terms[i] = math.lgamma(V * eta + total * scale) - math.lgamma(V * eta) + scale * x
         for v in range(c.size):
             if c[v] > 0.0:
                 terms[i] -= math.lgamma(eta + c[v] * scale) - none
-        terms[i] += math.log(_SPREAD_WEIGHT[i])
+        terms[i] += LOG_SPREADS[i]
         scale /= 2
     return log_sum_exp(terms)
 
@@ -377,7 +375,7 @@ def draw_parts(
             if move.merge:
                 c = state.n_vk[w.word, move.pair[part]].astype(float)
             else:
-                c = w.c[part] * 0.5 ** int(rng.choice(_SPREADS, p=_SPREAD_WEIGHT))
+                c = w.c[part] * draw_spread(rng)
             draw_words(rng, eta, c, V, f)
             out[w.entry] = f
     return share
