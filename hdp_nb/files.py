@@ -200,15 +200,20 @@ def _undecoded(path: str | Path, error: UnicodeDecodeError) -> str:
 
 
 class _Gzip(gzip.GzipFile):
-    "A compressed file that stops when it has become too large, see `check_size`."
+    "A compressed file that stops when it has become too large, and says where it is cut off."
 
     def __init__(self, file):
         super().__init__(fileobj=file)
-        self._packed, self._read = os.fstat(file.fileno()).st_size, 0
+        self._packed, self._read, self._lines = os.fstat(file.fileno()).st_size, 0, 0
 
     def read(self, size=-1):
-        data = super().read(size)
+        try:
+            data = super().read1(size)  # what there is, even if more is cut off
+        except EOFError:
+            whole = f"after line {self._lines:,}, " if self._lines > 0 else ""
+            raise EOFError(f"it ends early, {whole}in the middle of the compressed data") from None
         self._read += len(data)
+        self._lines += -math.inf if b"\0" in data else data.count(b"\n")  # texts have no such byte
         check_size(self._read, self._packed)
         return data
 
