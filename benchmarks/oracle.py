@@ -119,8 +119,12 @@ class Scorer:
         p = np.array([self.probabilities(chain["samples"]) for chain in chains])
         z, last = ([chain[what] for chain in chains] for what in ("z", "last"))
         began = time.process_time()
-        weights, left_out = weigh_chains(self.learned, z, last, lambda x, _: predictive_topics(x))
-        seconds, numbers = time.process_time() - began, np.array([len(c["samples"]) for c in chains])
+        topics_of = lambda counts, _: predictive_topics(counts)
+        weights, left_out = weigh_chains(self.learned, z, last, topics_of)
+        seconds, numbers = (
+            time.process_time() - began,
+            np.array([len(c["samples"]) for c in chains]),
+        )
         score = lambda w: round(float(np.log(w @ p).mean()), 4)
         best = int(np.argmax(left_out))
         return {
@@ -204,7 +208,7 @@ class Run:
 
 
 def run_hdp(documents, scorer, seed, budgets, sampler="auto", lacking=()):
-    "`HDP` with its defaults, but for the sampler: both chains, and, where it is lacking, one alone."
+    "`HDP` with its defaults, but for the sampler: both chains, and one alone if it is lacking."
     import numpy as np
 
     from hdp_nb.convergence import begin_apart

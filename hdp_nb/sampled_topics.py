@@ -56,8 +56,8 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         """
         self._kept(sampler, chains, best)
         self.sample_weights_ = np.full(len(self.samples_), 1 / len(self.samples_))
-        tokens = corpus is not None and not corpus.has_large_counts
-        if tokens and len(chains) > 1 and not self.converged_:
+        weighed = len(chains) > 1 and not self.converged_
+        if weighed and corpus is not None and not corpus.has_large_counts:
             n = np.bincount(self.sample_chain_)
             last = [self.samples_[i] for i in n.cumsum() - 1]
             weights, log_p = weigh_chains(corpus, [c.state.z for c in chains], last, self._topics)

@@ -15,7 +15,7 @@ import numpy as np
 from .corpus import Corpus
 from .topics import TopicCounts, fold_in, token_probabilities
 
-# %% ../nbs/61_stacking.ipynb #cf753123
+# %% ../nbs/61_stacking.ipynb #73bab770
 def stack(p: np.ndarray, tolerance: float = 1e-5, n_most: int = 10_000) -> np.ndarray:
     """Compute the weights with which a mixture of predictions predicts best, by stacking.
 
@@ -43,7 +43,7 @@ def stack(p: np.ndarray, tolerance: float = 1e-5, n_most: int = 10_000) -> np.nd
         w *= factor
     return w / w.sum()
 
-# %% ../nbs/61_stacking.ipynb #9ca57ac7
+# %% ../nbs/61_stacking.ipynb #8f0a8552
 MOST_LEFT_OUT, MOST_OF_ONE = 20_000, 200  # tokens of all documents, and of one
 _SWEEPS, _BURN_IN = 25, 5
 
@@ -137,7 +137,7 @@ def predict_left_out(
         out.append(p)
     return np.concatenate(out) if out else np.zeros(0)
 
-# %% ../nbs/61_stacking.ipynb #554a41f8
+# %% ../nbs/61_stacking.ipynb #fc816296
 def weigh_chains(
     corpus: Corpus,
     assigned: list[np.ndarray],
@@ -190,9 +190,9 @@ def sample_weights(model: Any, n: int | None = None) -> np.ndarray:
     Returns
     -------
     float array, shape (n,)
-        Its `sample_weights_`, or equal weights, where it has none.
+        Its `sample_weights_`, or equal weights, where it does not have n of them: samples may have
+        been set by hand.
     """
-    if hasattr(model, "sample_weights_"):
-        return model.sample_weights_
     n = len(model.samples_) if n is None else n
-    return np.full(n, 1 / n)
+    weights = getattr(model, "sample_weights_", np.zeros(0))
+    return weights if len(weights) == n else np.full(n, 1 / n)

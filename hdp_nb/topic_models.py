@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .blocked import BlockedSampler, cell_counts
-from .chain import Chain, Sampler
+from .chain import Sampler
 from .checks import MOST_CHAINS, as_rng, check_int
 from .coarse import coarsen
 from .consensus import Components
@@ -33,8 +33,8 @@ from .recounts import check_entries, check_kept_topics
 from .sampled_topics import SampledTopicModel
 from .seeds import count_seeds
 from .split_merge import SplitMergeState
-from .topic_moves import MoveState, TopicMoves
 from .stacking import sample_weights
+from .topic_moves import MoveState, TopicMoves
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 from .tree import TreeSampler
 

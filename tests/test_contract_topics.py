@@ -356,8 +356,9 @@ def test_left_to_right_is_the_probability_of_a_document(fit, name):
         pairs = [
             (phi, np.broadcast_to(w, (4, phi.shape[1]))) for phi, w in model.posterior_topics(docs)
         ]
+        share = getattr(model, "sample_weights_", np.ones(1))
         exact = [
-            np.log(np.mean([exactly(phi, w[j], docs[j]) for phi, w in pairs])) for j in range(3)
+            np.log(share @ [exactly(phi, w[j], docs[j]) for phi, w in pairs]) for j in range(3)
         ] + [0]
     assert np.allclose(found, exact, atol=0.04) and abs(found[3]) < 1e-12
     single = Corpus(np.arange(16), np.arange(17), WORDS)

@@ -23,7 +23,10 @@ BARS = Corpus.from_docs(
 TRAIN, TEST = BARS[:100], BARS[100:]
 few = {"n_iter": 14, "burn_in": 4, "thin": 3, "n_chains": 2, "n_jobs": 1, "random_state": 0}
 MODELS = {
-    **{f"HDP, {s}": HDP(s, moves=0, **few) for s in ("crf", "direct", "hybrid", "parallel", "blocked")},
+    **{
+        f"HDP, {s}": HDP(s, moves=0, **few)
+        for s in ("crf", "direct", "hybrid", "parallel", "blocked")
+    },
     "HDP, seeds": HDP(seed_words={"first": [0, 1]}, **few),
     "HDP, moves": HDP("direct", split_merge=2, **few),
     "LDA": LDA(6, **few),
