@@ -964,6 +964,17 @@ def test_report_in_a_browser(run, browser, scheme, pictures):
     falling = order()
     tab.locator("#topics th button").nth(1).click()
     assert order() == falling[::-1]
+    for button in tab.locator("#topics th button").all():
+        button.click()  # numbers fall, words from the end of the alphabet
+        column = button.evaluate("b => b.parentNode.cellIndex")
+        cells = [row.locator("td, th").nth(column).inner_text() for row in rows.all()]
+        numbers = [float(found[0]) for cell in cells if (found := re.findall(r"^[\d.]+", cell))]
+        assert button.evaluate("b => b.parentNode.ariaSort") == "descending" and len(set(cells)) > 1
+        if numbers:
+            assert len(numbers) == rows.count() and numbers == sorted(numbers, reverse=True)
+        else:
+            first = [re.match(r"\w+", cell)[0].lower() for cell in cells]
+            assert first == sorted(first, reverse=True)
     word = rows.first.locator("td").last.inner_text().split()[0]
     tab.locator("#search").fill(word)
     assert 0 < tab.locator("#topics tr[data-topic]:visible").count() <= n
