@@ -276,6 +276,7 @@ def test_kernels_are_compiled_anew_when_what_they_build_upon_has_changed(package
     assert python(CALLS) == "100 1 98 0 3 0"
 
 
+@pytest.mark.slow
 def test_kernels_are_kept_under_the_text_that_they_were_compiled_from(package):
     "Not under what somebody has written into the file since; and not where it was loaded again."
     first, second = GROUND, GROUND.replace("= 1", "= 4")
