@@ -7,10 +7,11 @@ __all__ = ['MOST_LEFT_OUT', 'MOST_OF_ONE', 'stack', 'LeftOut', 'leave_out', 'pre
            'weigh_chains', 'sample_weights']
 
 # %% ../nbs/61_stacking.ipynb #e5074420
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
 from .corpus import Corpus
 from .topics import TopicCounts, fold_in, token_probabilities
@@ -55,14 +56,22 @@ class LeftOut(NamedTuple):
     ----------
     rows : int array, shape (n,)
         Their numbers in the corpus.
-    seen, hidden : list of int arrays
-        Which tokens of each give its proportions, and which are predicted: positions in the
-        document.
+    token : int array
+        The tokens of each that are looked at, first those that give its proportions, then those
+        that are predicted: their numbers in the corpus, document after document.
+    ends : int array, shape (2 n + 1,)
+        Document i is given token[ends[2 i] : ends[2 i + 1]], and token[ends[2 i + 1] :
+        ends[2 i + 2]] are hidden.
     """
 
     rows: np.ndarray
-    seen: list[np.ndarray]
-    hidden: list[np.ndarray]
+    token: np.ndarray
+    ends: np.ndarray
+
+    def documents(self) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        "Give of each document its number, and the numbers of its tokens, seen and hidden."
+        parts = np.split(self.token, self.ends[1:-1])
+        return zip(self.rows.tolist(), parts[::2], parts[1::2])
 
 
 def leave_out(rng: np.random.Generator, corpus: Corpus) -> LeftOut:
@@ -80,13 +89,57 @@ def leave_out(rng: np.random.Generator, corpus: Corpus) -> LeftOut:
     """
     rows = rng.permutation(np.flatnonzero(corpus.doc_lengths > 1))
     looked_at = np.minimum(corpus.doc_lengths[rows], MOST_OF_ONE)
-    rows = rows[np.cumsum(looked_at) - looked_at < MOST_LEFT_OUT]
-    seen, hidden = [], []
-    for n in corpus.doc_lengths[rows]:
-        tokens = rng.permutation(n)[:MOST_OF_ONE]
-        hidden.append(tokens[: len(tokens) // 2])
-        seen.append(tokens[len(tokens) // 2 :])
-    return LeftOut(rows, seen, hidden)
+    chosen = np.cumsum(looked_at) - looked_at < MOST_LEFT_OUT
+    rows, looked_at = rows[chosen], looked_at[chosen]
+    token = [
+        corpus.offsets[j] + rng.permutation(corpus.doc_lengths[j])[:n]
+        for j, n in zip(rows, looked_at)
+    ]
+    halves = np.column_stack([looked_at - looked_at // 2, looked_at // 2]).ravel()
+    ends = np.concatenate([[0], np.cumsum(halves)]).astype(np.int64)
+    return LeftOut(rows, np.concatenate([*token, np.zeros(0, np.int64)]).astype(np.int64), ends)
+
+
+@njit(nogil=True)
+def _predict(rng, x, offsets, z, left_out, n_vk, n_k, eta, weight, p):
+    "Fill p, see `predict_left_out`; n_vk are the parts of a sparse matrix."
+    data, indices, indptr = n_vk
+    V, K, capacity = indptr.size - 1, n_k.size, weight.shape[1]
+    row, token, ends = np.full(V, -1), left_out.token, left_out.ends
+    for i in range(left_out.rows.size):
+        j, at = left_out.rows[i], token[ends[2 * i] : ends[2 * i + 2]]
+        n, n_seen = 0, ends[2 * i + 1] - ends[2 * i]
+        words = np.empty(at.size, np.int32)
+        for a in range(at.size):
+            v = x[at[a]]
+            if row[v] < 0:
+                row[v] = n
+                n += 1
+            words[a] = row[v]
+        phi, of_topic = np.zeros((n, capacity)), n_k.copy()
+        for a in range(at.size):
+            v = x[at[a]]
+            if phi[row[v], K] == 0.0:  # not filled yet
+                for s in range(indptr[v], indptr[v + 1]):
+                    phi[row[v], indices[s]] = data[s]
+                phi[row[v], K] = 1.0
+        for s in range(offsets[j], offsets[j + 1]):
+            of_topic[z[s]] -= 1.0
+            if row[x[s]] >= 0:
+                phi[row[x[s]], z[s]] -= 1.0
+        for r in range(n):
+            for k in range(K):
+                phi[r, k] = (phi[r, k] + eta) / (of_topic[k] + V * eta)
+            phi[r, K] = 1.0 / V
+        for a in range(at.size):
+            row[x[at[a]]] = -1
+        pi = np.empty((1, capacity))
+        own = weight[i if weight.shape[0] > 1 else 0]
+        seen, hidden = words[:n_seen], words[n_seen:]
+        fold_in(rng, seen, np.array([0, n_seen]), phi, own, _SWEEPS, _BURN_IN, pi)
+        out = np.zeros(hidden.size)
+        token_probabilities(hidden, np.array([0, hidden.size]), phi, pi, out)
+        p[ends[2 * i + 1] : ends[2 * i + 2]] = out
 
 
 def predict_left_out(
@@ -117,25 +170,14 @@ def predict_left_out(
     Returns
     -------
     float array, shape (n_hidden,)
-        In the order of `left_out.hidden`.
+        In the order of `left_out.token`.
     """
-    n_vk, eta = counts.n_vk, float(counts.eta)
-    V, K = n_vk.shape
-    n_k, capacity, out = n_vk.sum(axis=0), weight.shape[-1], []
-    weight = np.broadcast_to(weight, (len(left_out.rows), capacity))
-    for j, seen, hidden, own in zip(*left_out, weight):
-        tokens = slice(corpus.offsets[j], corpus.offsets[j + 1])
-        words, x = np.unique(corpus.x[tokens], return_inverse=True)
-        n = n_vk[words].toarray()
-        np.subtract.at(n, (x, z[tokens]), 1)
-        phi = np.zeros((len(words), capacity))
-        phi[:, :K] = (n + eta) / (n_k - np.bincount(z[tokens], minlength=K) + V * eta)
-        phi[:, K] = 1 / V
-        pi, p = np.empty((1, capacity)), np.zeros(len(hidden))
-        fold_in(rng, x[seen], np.array([0, len(seen)]), phi, own, _SWEEPS, _BURN_IN, pi)
-        token_probabilities(x[hidden], np.array([0, len(hidden)]), phi, pi, p)
-        out.append(p)
-    return np.concatenate(out) if out else np.zeros(0)
+    n_vk, p = counts.n_vk, np.full(len(left_out.token), np.nan)  # NaN stays where tokens are seen
+    z, n_k, eta = np.asarray(z, np.int32), n_vk.sum(axis=0).astype(float), float(counts.eta)
+    parts = n_vk.data.astype(float), n_vk.indices.astype(np.int32), n_vk.indptr.astype(np.int64)
+    weight = np.atleast_2d(weight)
+    _predict(rng, corpus.x, corpus.offsets, z, left_out, parts, n_k, eta, weight, p)
+    return p[~np.isnan(p)]
 
 # %% ../nbs/61_stacking.ipynb #fc816296
 def weigh_chains(

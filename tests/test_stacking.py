@@ -168,9 +168,10 @@ def test_what_is_left_out():
     left = leave_out(rng, corpus)
     assert len(set(left.rows)) == len(left.rows) < 300
     taken = 0
-    for j, seen, hidden in zip(*left):
-        both = np.concatenate([seen, hidden])
-        assert len(set(both)) == len(both) == min(lengths[j], 200) and both.max() < lengths[j]
+    for j, seen, hidden in left.documents():
+        both = np.concatenate([seen, hidden]) - corpus.offsets[j]
+        assert len(set(both)) == len(both) == min(lengths[j], 200)
+        assert 0 <= both.min() and both.max() < lengths[j]
         assert 0 <= len(seen) - len(hidden) <= 1
         taken += len(both)
     assert 20_000 <= taken < 20_200
@@ -186,12 +187,12 @@ def test_a_document_is_predicted_as_if_it_were_not_in_the_corpus(fitted):
     phi, weight = predictive_topics(counts)
     p = predict_left_out(np.random.default_rng(0), TRAIN, left, z, counts, weight)
     rng, known, eta = np.random.default_rng(0), [], float(counts.eta)
-    for j, seen, hidden in zip(*left):
+    for j, seen, hidden in left.documents():
         others = np.repeat(np.arange(100), TRAIN.doc_lengths) != j
         n_vk = np.zeros((16, K))
         np.add.at(n_vk, (TRAIN.x[others], z[others]), 1)
         phi[:, :K] = (n_vk + eta) / (n_vk.sum(axis=0) + 16 * eta)
-        pi, x = np.empty((1, len(weight))), TRAIN[j]
+        pi, x = np.empty((1, len(weight))), TRAIN.x
         fold_in(rng, x[seen], np.array([0, len(seen)]), phi, weight, 25, 5, pi)
         known.append(phi[x[hidden]] @ pi[0])
     assert_allclose(p, np.concatenate(known))
