@@ -415,7 +415,7 @@ class HDP(GibbsTopicModel):
         topics_above_1% (of the tokens), share_1, share_2, share_3 (of the largest topics); with
         `moves` also moves_proposed, moves_accepted, with `split_merge` splits_proposed,
         splits_accepted, merges_proposed, merges_accepted. n_topics counts all topics of the
-        sampler, however small. Of the chain with the highest mean log_mixture.
+        sampler, however small. Of the chain that `best_` is from.
     traces_ : dict
         Of all chains: name to an array of shape (n_chains, n_iter).
     convergence_ : Convergence
@@ -425,9 +425,13 @@ class HDP(GibbsTopicModel):
         Whether the chains agree on all of them; None if there is one chain, which has nobody to
         disagree with. False comes with a `hdp_nb.ConvergenceWarning`.
     samples_ : list of TopicCounts
-        Kept samples of all chains, over which predictions are averaged, whether they agree or not.
+        Kept samples of all chains, over which predictions are averaged.
+    sample_weights_ : float array, shape (len(samples_),)
+        How much each counts there: all alike where the chains agree, else by how well its chain
+        predicts documents that are left out (notebook 61_stacking).
     best_ : int
-        The last sample of the chain that `trace_` is of.
+        The last sample of the chain with the highest mean log_mixture, or, where they do not agree,
+        of that which predicts best what is left out.
     matches_ : int array
         The row of `components_` that each topic of each sample is, one sample after the other; -1
         for all else.
@@ -625,8 +629,8 @@ class LDA(GibbsTopicModel):
     n_topics_ : int
         Their number: `n_topics`, unless some come and go or have no tokens.
     topic_shares_, existence_, doc_topic_, alpha_, gamma_, eta_, trace_, traces_, samples_,
-    sample_chain_, best_, matches_, convergence_, converged_, burn_in_, topic_labels_, word_shares_,
-    vocabulary_, n_features_in_
+    sample_chain_, sample_weights_, best_, matches_, convergence_, converged_, burn_in_,
+    topic_labels_, word_shares_, vocabulary_, n_features_in_
         The topics, the run of the chains and what was kept of it, with the same form as in `HDP`.
     """
 

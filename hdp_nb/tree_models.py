@@ -104,8 +104,8 @@ class TreeHDP(GibbsTopicModel):
     doc_nodes_ : int array, shape (n_docs,)
         The node that every document of the fit hangs under.
     topic_shares_, existence_, n_topics_, doc_topic_, alpha_, gamma_, eta_, trace_, traces_,
-    samples_, sample_chain_, best_, matches_, convergence_, converged_, burn_in_, topic_labels_,
-    word_shares_, vocabulary_, n_features_in_
+    samples_, sample_chain_, sample_weights_, best_, matches_, convergence_, converged_, burn_in_,
+    topic_labels_, word_shares_, vocabulary_, n_features_in_
         The topics, the run of the chains and what was kept of it, with the same form as in `HDP`.
         The traces also have alpha_<level>, the mean concentration of a level's nodes, and log_joint
         is log p(x, z) given the weights of the nodes; `beta` of a sample has a row for every node.
