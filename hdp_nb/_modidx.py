@@ -1930,6 +1930,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.split_merge.shuffle': ('split_merge.html#shuffle', 'hdp_nb/split_merge.py')},
             'hdp_nb.stacking': { 'hdp_nb.stacking.LeftOut': ('stacking.html#leftout', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking.LeftOut.documents': ('stacking.html#leftout.documents', 'hdp_nb/stacking.py'),
+                                 'hdp_nb.stacking._Assigned': ('stacking.html#_assigned', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking._predict': ('stacking.html#_predict', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking.leave_out': ('stacking.html#leave_out', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking.predict_left_out': ('stacking.html#predict_left_out', 'hdp_nb/stacking.py'),

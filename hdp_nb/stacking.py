@@ -100,10 +100,21 @@ def leave_out(rng: np.random.Generator, corpus: Corpus) -> LeftOut:
     return LeftOut(rows, np.concatenate([*token, np.zeros(0, np.int64)]).astype(np.int64), ends)
 
 
+class _Assigned(NamedTuple):
+    "Topics of all tokens, and the parts of the sparse table of their counts."
+
+    z: np.ndarray
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    n_k: np.ndarray
+    eta: float
+
+
 @njit(nogil=True)
-def _predict(rng, x, offsets, z, left_out, n_vk, n_k, eta, weight, p):
-    "Fill p, see `predict_left_out`; n_vk are the parts of a sparse matrix."
-    data, indices, indptr = n_vk
+def _predict(rng, x, offsets, left_out, state, weight, p):
+    "Fill p where tokens are hidden, see `predict_left_out`."
+    z, data, indices, indptr, n_k, eta = state
     V, K, capacity = indptr.size - 1, n_k.size, weight.shape[1]
     row, token, ends = np.full(V, -1), left_out.token, left_out.ends
     for i in range(left_out.rows.size):
@@ -173,10 +184,15 @@ def predict_left_out(
         In the order of `left_out.token`.
     """
     n_vk, p = counts.n_vk, np.full(len(left_out.token), np.nan)  # NaN stays where tokens are seen
-    z, n_k, eta = np.asarray(z, np.int32), n_vk.sum(axis=0).astype(float), float(counts.eta)
-    parts = n_vk.data.astype(float), n_vk.indices.astype(np.int32), n_vk.indptr.astype(np.int64)
-    weight = np.atleast_2d(weight)
-    _predict(rng, corpus.x, corpus.offsets, z, left_out, parts, n_k, eta, weight, p)
+    state = _Assigned(
+        np.asarray(z, np.int32),
+        n_vk.data.astype(float),
+        n_vk.indices.astype(np.int32),
+        n_vk.indptr.astype(np.int64),
+        n_vk.sum(axis=0).astype(float),
+        float(counts.eta),
+    )
+    _predict(rng, corpus.x, corpus.offsets, left_out, state, np.atleast_2d(weight), p)
     return p[~np.isnan(p)]
 
 # %% ../nbs/61_stacking.ipynb #fc816296
