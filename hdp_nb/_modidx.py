@@ -1932,6 +1932,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'hdp_nb.stacking.LeftOut.documents': ('stacking.html#leftout.documents', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking._Assigned': ('stacking.html#_assigned', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking._predict': ('stacking.html#_predict', 'hdp_nb/stacking.py'),
+                                 'hdp_nb.stacking.chain_weights': ('stacking.html#chain_weights', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking.leave_out': ('stacking.html#leave_out', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking.predict_left_out': ('stacking.html#predict_left_out', 'hdp_nb/stacking.py'),
                                  'hdp_nb.stacking.sample_weights': ('stacking.html#sample_weights', 'hdp_nb/stacking.py'),

@@ -287,8 +287,9 @@ def _verdict(model: Any, n_sweeps: int) -> dict[str, Any] | None:
     advice = advice.replace(", and see convergence_", "")
     for python, typed in (("n_iter='auto'", "--n-iter auto"), ("(n_chains)", "(--n-chains)")):
         advice = advice.replace(python, typed)
-    rows = model.convergence_.to_json()
-    return {"converged": model.converged_, "advice": advice, "rows": rows}
+    found = {"converged": model.converged_, "advice": advice}
+    found["weights"] = hdp_nb.stacking.chain_weights(model)  # in predictions
+    return found | {"rows": model.convergence_.to_json()}
 
 
 def _write(

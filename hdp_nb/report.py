@@ -172,6 +172,10 @@ def _agreement_table(summary: dict) -> str:
         True: "The chains began far apart and agree." if _opposite(summary) else "They agree.",
         None: "One chain: whether it has converged takes two or more (<code>--n-chains</code>).",
     }.get(found["converged"], f"Not converged. {html.escape(found['advice'])}")
+    if found["converged"] is False and len(weights := found.get("weights", ())) > 1:
+        counted = [f"{weight:.0%}" for weight in weights]
+        text += f" In predictions of words the chains count {', '.join(counted[:-1])} and"
+        text += f" {counted[-1]}, by how they predict documents that are left out."
     note = "" if found["converged"] else " class='note'"
     title = f"<h2 id='agreement'>Do the chains agree?</h2>\n<p{note}>{text}</p>\n"
     aside = "tabindex='0' role='region' aria-label='What the chains say'"

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MOST_LEFT_OUT', 'MOST_OF_ONE', 'stack', 'LeftOut', 'leave_out', 'predict_left_out',
-           'weigh_chains', 'sample_weights']
+           'weigh_chains', 'sample_weights', 'chain_weights']
 
 # %% ../nbs/61_stacking.ipynb #e5074420
 from collections.abc import Callable, Iterator
@@ -254,3 +254,20 @@ def sample_weights(model: Any, n: int | None = None) -> np.ndarray:
     n = len(model.samples_) if n is None else n
     weights = getattr(model, "sample_weights_", np.zeros(0))
     return weights if len(weights) == n else np.full(n, 1 / n)
+
+
+def chain_weights(model: Any) -> list[float]:
+    """Return how much each chain of a model counts in predictions.
+
+    Parameters
+    ----------
+    model : fitted estimator
+
+    Returns
+    -------
+    list of float
+        They sum to 1. Empty for a model that does not weigh its samples.
+    """
+    if not hasattr(model, "sample_weights_"):
+        return []
+    return np.bincount(model.sample_chain_, sample_weights(model)).tolist()

@@ -923,7 +923,11 @@ def test_report_in_a_browser(run, browser, scheme, pictures):
     """Both widths and both schemes: nothing goes wrong, nothing is fetched, nothing is too wide,
     what is folded opens.
     """
-    run(*FIT, "--quiet", "--group", "age")
+    run(*FIT, "--quiet", "--group", "age", "--n-chains", 2)
+    verdict = json.loads(Path("run/summary.json").read_text())["verdict"]
+    assert not verdict["converged"] and sum(verdict["weights"]) == pytest.approx(1)
+    says = " and ".join(f"{weight:.0%}" for weight in verdict["weights"])
+    assert f"the chains count {says}, by how" in Path("run/report.html").read_text()
     tab, faults = browser.new_page(color_scheme=scheme), []
     tab.on("console", lambda said: faults.append(said.text))
     tab.on("pageerror", lambda error: faults.append(str(error)))
