@@ -15,10 +15,10 @@ seconds, passes, topics, topics in use (the fewest that hold 99% of the words; o
 hdp_to_lda makes equally large, it says nothing), score.
 
 Curves are kept in results/online_nips.json; those that are there already are not made again, unless
-they were shorter. In that file "moves, from 100" and "sampler" have an hour, "plain, 300" and "Algorithm
-2, from 100" have 600 seconds, the others 120: --seconds 3600 --arms "moves, from 100" sampler, and
-so on; and four more splits have 120 seconds of four methods: --seconds 120 --splits 1 2 3 4 --arms
-"moves, from 100" sampler "plain, 100" "Algorithm 2, from 100".
+they were shorter. In that file "moves, from 100" and "sampler" have an hour, "plain, 300" and
+"Algorithm 2, from 100" have 600 seconds, the others 120: --seconds 3600 --arms "moves, from 100"
+sampler, and so on; and four more splits have 120 seconds of four methods: --seconds 120 --splits 1
+2 3 4 --arms "moves, from 100" sampler "plain, 100" "Algorithm 2, from 100".
 """
 
 import argparse
