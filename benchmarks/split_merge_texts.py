@@ -12,8 +12,9 @@ and there are proposals, here ten, before each of the first 50 sweeps. The moves
 as by default, annealing included. Noted of a run: the log likelihood per word, the best so far at
 ten marks, and its mean over the last tenth of the sweeps; the held-out score of the average of six
 samples of the second half; topics; proposals accepted; CPU seconds. Runs that are in
-results/split_merge_texts.json already are not made again. That file has twenty seeds of 'jargon'
-without moves of topics (jargon --arms "no moves" uniform informed), and a few with them.
+results/split_merge_texts.json already are not made again. That file has twenty seeds of
+'jargon' in all arms and of 'kjv' without moves of topics, and ten of 'nips_sections' by direct
+assignment without them.
 """
 
 import argparse
