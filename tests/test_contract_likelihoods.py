@@ -434,8 +434,8 @@ def distance_to_exact(name, method, n, alpha=1.2):
     return max(abs(n_states - exact.n_states).sum() / 2, abs(same - exact.same).max())
 
 
-# Rows of numbers with a matrix each, symbols, and steps that depend on the one before.
-KINDS = {"normal_inverse_wishart", "categorical", "autoregression"}
+# Symbols, and steps that depend on the one before.
+KINDS = {"categorical", "autoregression"}
 
 
 @pytest.mark.parametrize("name", slow_unless(KINDS.__contains__, [*likelihoods, "autoregression"]))

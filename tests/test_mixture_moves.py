@@ -53,12 +53,17 @@ def clusters(n, rng):
     return centres[z] + np.einsum("nij,nj->ni", spread, rng.normal(size=(n, 2)))
 
 
-def test_the_verdict_knows_whether_moves_were_needed():
+@pytest.mark.slow
+def test_the_verdict_knows_that_moves_were_enough():
     X = clusters(600, np.random.default_rng(1))
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         found = DPMixture("normal", random_state=0).fit(X)
     assert found.converged_ and found.traces_["n_components"].shape == (2, 1000)
+
+
+def test_the_verdict_knows_that_moves_were_needed():
+    X = clusters(600, np.random.default_rng(1))
     with pytest.warns(ConvergenceWarning, match="n_components"):
         alone = DPMixture("normal", split_merge=0, n_iter=40, random_state=0).fit(X)
     assert not alone.converged_

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tiers import slow_unless
 
 from hdp_nb.corpus import Corpus
 from hdp_nb.estimators import load_model
@@ -34,7 +35,10 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", params=MODELS)
+QUICK = {"HDP, crf", "HDP, direct", "HDP, blocked", "LDA", "TreeHDP"}
+
+
+@pytest.fixture(scope="module", params=slow_unless(QUICK.__contains__, MODELS))
 def fitted(request):
     states = []
     with pytest.warns(UserWarning):
