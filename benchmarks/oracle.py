@@ -121,10 +121,8 @@ class Scorer:
         began = time.process_time()
         topics_of = lambda counts, _: predictive_topics(counts)
         weights, left_out = weigh_chains(self.learned, z, last, topics_of)
-        seconds, numbers = (
-            time.process_time() - began,
-            np.array([len(c["samples"]) for c in chains]),
-        )
+        seconds = time.process_time() - began
+        numbers = np.array([len(chain["samples"]) for chain in chains])
         score = lambda w: round(float(np.log(w @ p).mean()), 4)
         best = int(np.argmax(left_out))
         return {

@@ -59,11 +59,12 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         weighed = len(chains) > 1 and not self.converged_
         if weighed and corpus is not None and not corpus.has_large_counts:
             n = np.bincount(self.sample_chain_)
-            last = [self.samples_[i] for i in n.cumsum() - 1]
+            last_of = n.cumsum() - 1
+            last = [self.samples_[i] for i in last_of]
             weights, log_p = weigh_chains(corpus, [c.state.z for c in chains], last, self._topics)
             self.sample_weights_ = (weights / n)[self.sample_chain_]
             best = int(np.argmax(log_p))
-            self.trace_, self.best_ = chains[best].trace, int(n[: best + 1].sum()) - 1
+            self.trace_, self.best_ = chains[best].trace, int(last_of[best])
         chains.clear()  # their states are no longer needed, and take room
         self._show()
 

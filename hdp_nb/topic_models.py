@@ -33,14 +33,12 @@ from .recounts import check_entries, check_kept_topics
 from .sampled_topics import SampledTopicModel
 from .seeds import count_seeds
 from .split_merge import SplitMergeState
-from .stacking import sample_weights
+from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
 from .topic_moves import MoveState, TopicMoves
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 from .tree import TreeSampler
 
 # %% ../nbs/63_topic_models.ipynb #43b47e17
-# Gibbs sweeps over a new document: first those that are not averaged over.
-_FOLD_BURN_IN, _FOLD_KEPT = 5, 20
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
 # Where eta begins, and its prior, if neither is given. Where topics of many words have to come into
@@ -235,11 +233,11 @@ class GibbsTopicModel(SampledTopicModel):
         pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
         cells = cell_counts(corpus) if corpus.has_large_counts else None
         rng = np.random.default_rng(0)
-        begin, n_sweeps = rng.bit_generator.state, max(-(-_FOLD_KEPT // len(self.samples_)), 2)
+        begin, n_sweeps = rng.bit_generator.state, max(-(-FOLD_KEPT // len(self.samples_)), 2)
         for j in range(corpus.n_docs):
             rng.bit_generator.state = begin  # for every document, which knows no others then
             own = weights[j if len(weights) > 1 else 0]
-            run = phi, own, _FOLD_BURN_IN + n_sweeps, _FOLD_BURN_IN, pi[j : j + 1]
+            run = phi, own, FOLD_BURN_IN + n_sweeps, FOLD_BURN_IN, pi[j : j + 1]
             if cells is not None:
                 fold_in_cells(rng, cells._replace(indptr=cells.indptr[j : j + 2]), *run)
             else:
@@ -278,14 +276,15 @@ class GibbsTopicModel(SampledTopicModel):
             words, ends, n = asked.word, asked.indptr, asked.n
         else:
             words, ends, n = unseen.x, unseen.offsets, np.ones(unseen.n_tokens, int)
-        p, n_sweeps = np.zeros(len(words)), _FOLD_BURN_IN + _FOLD_KEPT
+        p, n_sweeps = np.zeros(len(words)), FOLD_BURN_IN + FOLD_KEPT
         for share, (phi, weight) in zip(sample_weights(self), self.posterior_topics(seen)):
             pi = np.empty((seen.n_docs, phi.shape[1]))
             if counted:
-                fold_in_cells(rng, known, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
+                fold_in_cells(rng, known, phi, weight, n_sweeps, FOLD_BURN_IN, pi)
             else:
-                fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, _FOLD_BURN_IN, pi)
-            token_probabilities(words, ends, phi, share * pi, p)
+                fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, FOLD_BURN_IN, pi)
+            pi *= share
+            token_probabilities(words, ends, phi, pi, p)
         return np.log(p), n
 
 # %% ../nbs/63_topic_models.ipynb #b36d4986

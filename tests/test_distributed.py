@@ -207,6 +207,19 @@ def test_begun_with_a_sample_of_the_documents(tmp_path, monkeypatch):
     assert (random.topic_shares_ > 0.01).sum() > 12
 
 
+@pytest.mark.slow
+def test_begun_with_a_sample_twice(tmp_path, monkeypatch):
+    "Two fits that know nothing of each other are the same."
+    monkeypatch.setattr(distributed, "SAMPLE_SWEEPS", 80)
+    corpus, _ = make_bars(n_docs=500, doc_len=80, grid=5, concentration=2.0, random_state=3)
+    shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=25, shard_tokens=9000)
+    one, other = (
+        fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / name)
+        for name in ("one", "other")
+    )
+    assert same(one, other)
+
+
 # ---------------------------------------------------------------- death
 
 
