@@ -9,7 +9,7 @@ from hdp_nb.corpus import Corpus
 from hdp_nb.estimators import load_model
 from hdp_nb.evaluate import left_to_right
 from hdp_nb.over_shards import score_documents
-from hdp_nb.stacking import leave_out, predict_left_out, stack, weigh_chains
+from hdp_nb.stacking import chain_weights, leave_out, predict_left_out, stack, weigh_chains
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.topics import fold_in, predictive_topics
@@ -105,6 +105,26 @@ def test_a_worse_chain_counts_for_less():
     assert abs(np.diff(scores)[0]) > 0.1 and (first, second)[better] > 0.9
     assert model.sample_chain_[model.best_] == better
     assert_array_equal(model.trace_["alpha"], model.traces_["alpha"][better])
+
+
+def test_a_chain_that_was_stopped_early_counts_by_its_weight_too():
+    "And not by how many samples it has."
+    assigned = []
+
+    def stop(_, state):
+        assigned.append(np.array(state.z))
+        if len(assigned) == 23:  # the second chain, at its ninth sweep
+            raise KeyboardInterrupt
+
+    with pytest.warns(UserWarning):
+        model = HDP("direct", init=20, moves=0, **few).fit(TRAIN, callback=stop)
+    n = np.bincount(model.sample_chain_)
+    last = [model.samples_[i] for i in n.cumsum() - 1]
+    topics_of = lambda counts, _: predictive_topics(counts)
+    weights, _ = weigh_chains(TRAIN, [assigned[13], assigned[22]], last, topics_of)
+    assert n[0] > n[1] > 0 and 0.01 < weights[0] < 0.99
+    assert_allclose(chain_weights(model), weights)
+    assert_allclose(model.sample_weights_, np.repeat(weights / n, n))
 
 
 def test_weights_are_the_same_in_processes_and_after_a_resumption(tmp_path):
