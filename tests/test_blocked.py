@@ -38,7 +38,7 @@ def collect(sampler, n):
     return p_K, p_T, same, means
 
 
-@pytest.mark.parametrize("i", [0, 3])
+@pytest.mark.parametrize("i", [pytest.param(0, marks=pytest.mark.slow), 3])
 def test_exact_posterior(i):
     docs, V, eta, alpha, gamma = TINY[i]
     exact = Posterior(docs, V, eta, alpha, gamma)

@@ -803,9 +803,8 @@ def accuracy(z, truth):
     return n[linear_sum_assignment(-n)].sum() / len(z)
 
 
-@pytest.mark.parametrize(
-    "method, n_iter", [("weak_limit", 400), pytest.param("direct", 3000, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("method, n_iter", [("weak_limit", 400), ("direct", 3000)])
 def test_sticky_states_are_decoded(method, n_iter):
     found = []
     for seed in range(5):

@@ -369,7 +369,7 @@ SAMPLE = 100, 10_000
 
 
 @by_some
-@pytest.mark.parametrize("begin", [1, 20])
+@pytest.mark.parametrize("begin", [1, pytest.param(20, marks=pytest.mark.slow)])
 def test_three_topics_are_found_by_a_sample_of_the_documents(kind, begin):
     """From the end of the annealing on, in all documents; in a tree, too."""
     corpus, truth = make_signatures(n_docs=400, doc_len=120, n_words=40, random_state=2)

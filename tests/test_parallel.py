@@ -186,7 +186,10 @@ def test_prior():
     )
 
 
-@pytest.mark.parametrize("per_document, right", [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    "per_document, right",
+    [pytest.param(False, True, marks=pytest.mark.slow), (True, True), (False, False)],
+)
 def test_geweke(per_document, right):
     """alpha (one, or one for each document), gamma and eta all from their priors; the control
     claims another prior of eta."""

@@ -19,6 +19,7 @@ from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tiers import slow_unless
 
 from hdp_nb.chain import run_chain
 from hdp_nb.convergence import ConvergenceWarning
@@ -172,7 +173,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("mistake", WRONG)
+@pytest.mark.parametrize(
+    "mistake", slow_unless(lambda mistake: mistake == "one table for a topic", WRONG)
+)
 def test_the_same_check_rejects_wrong_samplers(mistake):
     assert error(*tiny("small"), collect=make_collect(WRONG[mistake]())) > 2 * TOLERANCE
 
