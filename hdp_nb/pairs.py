@@ -377,6 +377,9 @@ def propose_duplicates(
     return accepted and _keep_pair(rng, cells, mixture, workspace, proposal.merge, pair)
 
 # %% ../nbs/23_pairs.ipynb #8de5837a
+_SETTLED = 0.001  # share of a topic's tokens
+
+
 @njit(nogil=True)
 def fit_topic(cells: Cells, workspace: MoveWorkspace, eta: float) -> int:
     """Fit the words of one topic whose proportions are known, by eight steps of (P5).
@@ -418,10 +421,14 @@ def fit_topic(cells: Cells, workspace: MoveWorkspace, eta: float) -> int:
 
 
 @njit(nogil=True)
-def fit_parts(cells: Cells, workspace: MoveWorkspace, eta: float, n: int) -> None:
-    "One step of expectation maximisation for two parts, f1 and f2, and their shares u, in place."
+def fit_parts(cells: Cells, workspace: MoveWorkspace, eta: float, n: int) -> float:
+    """One step of expectation maximisation for two parts, f1 and f2, and their shares u, in place.
+
+    Returns the share of the topic's tokens that have changed sides.
+    """
     w, f1, f2, c1, c2 = workspace, workspace.f1, workspace.f2, workspace.c1, workspace.c2
     c1[:], c2[:] = 0.0, 0.0
+    changed = total = 0.0
     for j in w.active[:n]:
         n1 = n2 = 0.0
         p1, p2 = w.pi_m[j] * w.u[j], w.pi_m[j] * (1 - w.u[j])
@@ -433,9 +440,13 @@ def fit_parts(cells: Cells, workspace: MoveWorkspace, eta: float, n: int) -> Non
             c2[v] += b * t
             n1 += a * t
             n2 += b * t
-        w.u[j] = (n1 + 0.25) / (n1 + n2 + 0.5)
+        u = (n1 + 0.25) / (n1 + n2 + 0.5)
+        changed += abs(u - w.u[j]) * (n1 + n2)
+        total += n1 + n2
+        w.u[j] = u
     f1[:] = (c1 + 0.5 * eta) / (c1.sum() + 0.5 * eta * f1.size)
     f2[:] = (c2 + 0.5 * eta) / (c2.sum() + 0.5 * eta * f2.size)
+    return changed / max(total, TINY)
 
 
 @njit(nogil=True)
@@ -467,7 +478,8 @@ def launch(
     n : int
         Active documents.
     steps : int
-        Steps of expectation maximisation.
+        Steps of expectation maximisation, at most: they end when less than a thousandth of the
+        topic's tokens changes sides in one of them.
     """
     w = workspace
     for i in range(n):
@@ -487,7 +499,8 @@ def launch(
     _anchor(cells, w, w.active[draw_index(rng, w.part, n, w.part[:n].sum())], w.f2)
     w.u[:] = 0.5
     for _ in range(steps):
-        fit_parts(cells, w, eta, n)
+        if fit_parts(cells, w, eta, n) < _SETTLED:
+            break
 
 
 @njit(nogil=True)
@@ -681,7 +694,7 @@ def propose_launched(
         After an accepted move `z` and `n_vk` are the topics of all tokens.
     proposal : Proposal
     steps : int
-        Steps of expectation maximisation.
+        Steps of expectation maximisation, at most.
 
     Returns
     -------

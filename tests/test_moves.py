@@ -7,6 +7,7 @@ from scipy.special import betaln, logsumexp
 from test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
 
+from hdp_nb import topic_moves
 from hdp_nb.births import (
     _weigh_birth,
     choose_receivers,
@@ -37,7 +38,15 @@ from hdp_nb.moves import (
     log_node_share,
     weigh_shares,
 )
-from hdp_nb.pairs import Proposal, find_shares, propose_duplicates
+from hdp_nb.pairs import (
+    Proposal,
+    find_shares,
+    fit_parts,
+    fit_topic,
+    launch,
+    propose_duplicates,
+    take_out,
+)
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.special import log_power, power_quantile
 from hdp_nb.synthetic import make_signatures
@@ -482,6 +491,46 @@ def test_moves_are_frozen_after_the_tuning():
     n, every, _ = plans[9]
     assert plans[9][:2] != plans[8][:2] and {plan[:2] for plan in plans[9:]} == {(n, every)}
     assert [plan[2] for plan in plans[9:]] == [n * (i % every == 0) for i in range(9, 30)]
+
+
+def test_small_data_get_more_moves(monkeypatch):
+    "From 20,000 tokens on a launched fit has twelve steps, and the annealing is hot to its end."
+    plans, often = [], []
+    for least in (topic_moves._SMALL, 1):
+        monkeypatch.setattr(topic_moves, "_SMALL", least)
+        sampler, made = TopicMoves(DirectSampler(small(), init=12), tune=10), []
+        plan = sampler._plan
+        sampler._plan = lambda state, plan=plan, made=made: (
+            made.append(plan(state)[0]) or plan(state)
+        )
+        state = run_chain(sampler, np.random.default_rng(0), 14).state
+        plans.append(made)
+        often.append(int(state.n_moves) / int(state.every))
+    more, usual = plans
+    assert [plan.temperature > 1 for plan in more] == [False] + [True] * 7 + [False] * 6
+    assert [plan.temperature > 1 for plan in usual] == [False] + [True] * 9 + [False] * 4
+    assert [plan.steps for plan in more[1:]] == [12] * 4 + [100] * 9
+    assert {plan.steps for plan in usual} == {12}
+    assert all((plan.p > 0).all() for plan in more[8:]) and min(plan.n for plan in more[8:10]) > 20
+    assert often[0] > 2 * often[1] > 0
+
+
+def test_a_launch_ends_when_it_has_settled():
+    corpus, _ = make_signatures(n_docs=150, doc_len=120, n_words=40, random_state=2)
+    sampler, found = DirectSampler(corpus, init=1), {}
+    state, cells = sampler.init(np.random.default_rng(0)), count_cells(corpus.x, corpus.offsets)
+    for steps in (3, 100, 1000):
+        rng = np.random.default_rng(5)
+        _, mixture, w = begin_moves(rng, cells, state, 1)
+        take_out(rng, cells, mixture, w, False)
+        n = fit_topic(cells, w, 0.5)
+        launch(rng, cells, w, 0.5, n, steps)
+        before = w.u.copy()
+        changed = fit_parts(cells, w, 0.5, n)
+        assert np.isclose(changed, (abs(w.u - before) * w.mass).sum() / w.mass.sum(), rtol=1e-6)
+        found[steps] = before, changed
+    assert (found[100][0] == found[1000][0]).all()
+    assert found[100][1] < 0.001 < found[3][1]
 
 
 def test_a_number_of_moves():
