@@ -336,7 +336,8 @@ class HDP(GibbsTopicModel):
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 25_topic_moves):
         "auto" for as many as a third of a sweep's time allows, and none where 1,000 documents or
-        more have fewer than ten tokens on average; a number for so many, 0 for none.
+        more have fewer than ten tokens on average; a number for so many, 0 for none. Fits from
+        shards (`hdp_nb.distributed.fit`) move so many groups of topics, "auto" for sixteen.
     split_merge : "auto" or int
         Proposals to split or merge topics before every sweep (Wang & Blei 2012), for changes that
         moving one token at a time rarely makes. "auto": with `moves`, and a sampler whose sweeps

@@ -380,7 +380,8 @@ class TopicMoves:
         Sweeps with annealed moves, not more than the burn-in; from then on the equilibrium of the
         chain is the posterior. 0 for none.
     share : float
-        Time for moves after that, as a share of the sweeps' time, above 0, at most 1.
+        Time for moves after that, as a share of the sweeps' time, above 0, at most 1. Below 20,000
+        tokens, or cells, and 1,000 words they may take three times as much.
     least : int
         Topics with fewer tokens are left to the sweeps.
     sample : (int, int) or None
