@@ -13,8 +13,7 @@ as by default, annealing included. Noted of a run: the log likelihood per word, 
 ten marks, and its mean over the last tenth of the sweeps; the held-out score of the average of six
 samples of the second half; topics; proposals accepted; CPU seconds. Runs that are in
 results/split_merge_texts.json already are not made again. That file has twenty seeds of
-'jargon' in all arms and of 'kjv' without moves of topics, and ten of 'nips_sections' by direct
-assignment without them.
+'jargon' and of 'kjv', and ten of 'nips_sections'.
 """
 
 import argparse
