@@ -367,11 +367,7 @@ def propose_duplicates(
     Returns
     -------
     bool
-        Whether it was accepted.
-
-    Notes
-    -----
-    (P3).
+        Whether it was accepted, by (P3).
     """
     accepted, pair = _weigh_duplicates(rng, cells, mixture, workspace, proposal)
     return accepted and _keep_pair(rng, cells, mixture, workspace, proposal.merge, pair)
@@ -422,10 +418,7 @@ def fit_topic(cells: Cells, workspace: MoveWorkspace, eta: float) -> int:
 
 @njit(nogil=True)
 def fit_parts(cells: Cells, workspace: MoveWorkspace, eta: float, n: int) -> float:
-    """One step of expectation maximisation for two parts, f1 and f2, and their shares u, in place.
-
-    Returns the share of the topic's tokens that have changed sides.
-    """
+    "One step of the fit of two parts, f1 and f2, and of u; the share of tokens that changed sides."
     w, f1, f2, c1, c2 = workspace, workspace.f1, workspace.f2, workspace.c1, workspace.c2
     c1[:], c2[:] = 0.0, 0.0
     changed = total = 0.0
@@ -699,11 +692,7 @@ def propose_launched(
     Returns
     -------
     bool
-        Whether it was accepted.
-
-    Notes
-    -----
-    (P7).
+        Whether it was accepted, by (P7).
     """
     accepted, pair = _weigh_launched(rng, cells, mixture, workspace, proposal, steps)
     return accepted and _keep_pair(rng, cells, mixture, workspace, proposal.merge, pair)
