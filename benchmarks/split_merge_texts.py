@@ -12,8 +12,7 @@ and there are proposals, here ten, before each of the first 50 sweeps. The moves
 as by default, annealing included. Noted of a run: the log likelihood per word, the best so far at
 ten marks, and its mean over the last tenth of the sweeps; the held-out score of the average of six
 samples of the second half; topics; proposals accepted; CPU seconds. Runs that are in
-results/split_merge_texts.json already are not made again. That file has twenty seeds of
-'jargon' and of 'kjv', and ten of 'nips_sections'.
+results/split_merge_texts.json already are not made again. That file has twenty seeds of all.
 """
 
 import argparse
