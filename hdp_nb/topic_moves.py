@@ -535,13 +535,13 @@ class TopicMoves:
             room = self._room(K)
             most = min(20 * room, 20 if state.quiet < 5 else 2)
             n = min(_MOVES + K, 1 + int(most / move))
-            if self._small and done >= _COOLED * self.tune:
+            end = self.tune * (_COOLED if self._small else 1)
+            if done >= end:
                 return cold._replace(n=n), 0, 0
             p = np.eye(KINDS)[2] if self._p is _LARGE else _HOT
             hot = _TEMPERATURE + self.corpus.n_tokens / (100 * K)
             fits = min(_FITS, int(4 * room / fit)) if done < self.tune / 2 else 0
             due = fits and p is _HOT and state.quiet > 1 and done % _MISFITS == 0
-            end = _COOLED * self.tune if self._small else self.tune
             hot = max(hot * (1 - done / end), 1.0 + 1e-9)
             moves = MoveRound(n, p, hot, _STEPS if fits else cold.steps)
             return moves, fits, 1 + K // 5 if due else 0
@@ -550,9 +550,12 @@ class TopicMoves:
 
     def _freeze(self, state):
         "Number of moves, and of sweeps between them, by their costs."
-        share = self.share if self.tune == 0 or state.accepted > 0 else min(self.share, 0.1)
         if self._small:
             share = min(3 * self.share, 1.0)
+        elif self.tune == 0 or state.accepted > 0:
+            share = self.share
+        else:
+            share = min(self.share, 0.1)
         begin, move, _ = self._costs(self._n_topics(state))
         n = self.n_moves or max(int((share - begin) / move), 1)
         every = 1 if self.n_moves else math.ceil((begin + n * move) / share)
