@@ -19,23 +19,23 @@ from .corpus import Corpus, as_corpus
 from .dp import log_eppf_compiled
 from .priors import ConcentrationPrior, as_prior
 from .recounts import check_kept_or_state, check_topics
-from .table_words import sort_by_table, uncounted, weigh_dishes
+from .table_words import order_dish, sort_by_table, uncounted
 from hdp_nb.topics import (
     FranchisePrior,
     TopicCounts,
     TopicWorkspace,
     capacity_step,
     document_alpha,
-    draw_weighted,
     keep_counts,
+    last_possible,
     log_likelihood,
     new_topic_workspace,
     renumber_topics,
     resample_hyperparameters,
     resize_capacity,
-    weigh_topics,
 )
 from .traces import describe_sizes, log_mixture_of
+from .vector_kernels import find, weigh
 
 # %% ../nbs/15_franchise.ipynb #99c6e5e8
 class FranchiseState(NamedTuple):
@@ -91,7 +91,7 @@ def _find_free(m_k, workspace, gamma):
     for k in range(m_k.shape[0]):
         if m_k[k] == 0:
             workspace.mass[k] = gamma
-            workspace.base[k] = gamma / workspace.total[k]
+            workspace.base[k] = workspace.coef[k] = gamma * workspace.inverse[k]
             return k
     return -1
 
@@ -101,7 +101,7 @@ def _take_first_free(m_k, workspace, gamma):
     "Between documents the slot for a new dish is the first: one before it may have become free."
     free = workspace.free[0]
     if free >= 0:
-        workspace.mass[free] = workspace.base[free] = 0.0
+        workspace.mass[free] = workspace.base[free] = workspace.coef[free] = 0.0
     workspace.free[0] = _find_free(m_k, workspace, gamma)
 
 
@@ -113,33 +113,27 @@ def fill_workspace(state: Any, workspace: TopicWorkspace) -> None:
     ----------
     state : FranchiseState or HybridState
     workspace : TopicWorkspace
-        Its `mass`, `total`, `base`, `m` and `free` are overwritten.
+        Its `n_jk`, `mass`, `total`, `inverse`, `base`, `coef`, `m` and `free` are overwritten.
     """
     v_eta, m = state.n_vk.shape[0] * state.eta[()], 0
-    mass, total, base = workspace.mass, workspace.total, workspace.base
+    mass, total, inverse = workspace.mass, workspace.total, workspace.inverse
     for k in range(state.m_k.shape[0]):
         m += state.m_k[k]
         mass[k] = state.m_k[k]
         total[k] = state.n_k[k] + v_eta
-        base[k] = mass[k] / total[k]
+        inverse[k] = 1.0 / total[k]
+        workspace.base[k] = workspace.coef[k] = mass[k] * inverse[k]
+    workspace.n_jk[:] = 0.0
     workspace.m[0] = m
     workspace.free[0] = _find_free(state.m_k, workspace, state.gamma[()])
 
 # %% ../nbs/15_franchise.ipynb #c21953cc
 @uncounted
-def _refresh(workspace, a, k_jt, b, end):
-    "The coefficients c_k of (K1) for all dishes; the document's tables are b, ..., end - 1."
-    coef, base, n_jk, mass, total = (
-        workspace.coef,
-        workspace.base,
-        workspace.n_jk,
-        workspace.mass,
-        workspace.total,
-    )
-    for k in range(coef.shape[0]):
-        coef[k] = a * base[k]
+def _refresh(workspace, w, k_jt, b, end):
+    "The coefficients (K1') of the dishes at the document's tables b, ..., end - 1."
+    coef, base, n_jk, inverse = workspace.coef, workspace.base, workspace.n_jk, workspace.inverse
     for k in k_jt[b:end]:
-        coef[k] = (n_jk[k] + a * mass[k]) / total[k]
+        coef[k] = base[k] + w * n_jk[k] * inverse[k]
 
 
 @njit(nogil=True)
@@ -183,72 +177,99 @@ def _seat_tokens(rng, state, workspace, x, offsets, j, start):
     "Gibbs over the tables of document j's tokens from `start` on; returns how many are done."
     t, z, n_jt, k_jt = state.t, state.z, state.n_jt, state.k_jt
     n_vk, n_k, m_k, T = state.n_vk, state.n_k, state.m_k, state.n_tables[j]
-    n_jk, mass, total = workspace.n_jk, workspace.mass, workspace.total
-    coef, base, p = workspace.coef, workspace.base, workspace.p
-    first, end, free, m = offsets[j], offsets[j + 1], workspace.free[0], workspace.m[0]
+    n_jk, mass, total, inverse = workspace.n_jk, workspace.mass, workspace.total, workspace.inverse
+    coef, base = workspace.coef, workspace.base
+    first, done, free, m = offsets[j], offsets[j + 1], workspace.free[0], workspace.m[0]
     alpha, gamma, eta = document_alpha(state.alpha, j), state.gamma[()], state.eta[()]
     v_eta, died = n_vk.shape[0] * eta, False
-    n_jk[:] = 0.0
-    for i in range(first, end):
-        if t[i] >= 0:
-            n_jk[z[i]] += 1.0
-    a = alpha / (m + gamma)
-    _refresh(workspace, a, k_jt, first, first + T)
-    for i in range(first + start, end):
+    for b in range(first, first + T):
+        n_jk[k_jt[b]] += n_jt[b]
+    w = (m + gamma) / alpha
+    _refresh(workspace, w, k_jt, first, first + T)
+    for i in range(first + start, offsets[j + 1]):
         if free < 0:  # no slot for a new dish: the driver enlarges the arrays and calls again
-            state.n_tables[j] = T
-            return i - first
-        v = x[i]
-        if t[i] >= 0:  # the token stands up
-            k, b = z[i], first + t[i]
-            n_jt[b] -= 1
-            n_vk[v, k] -= 1
-            n_k[k] -= 1
-            n_jk[k] -= 1.0
-            total[k] = n_k[k] + v_eta
-            closes = n_jt[b] == 0
-            if closes:
+            done = i
+            break
+        v, old, b = x[i], z[i], first + t[i]
+        d, own, without = 0.0, 0.0, 0.0
+        if b >= first:
+            n, without = n_jk[old] - 1.0, 1.0 / (total[old] - 1.0)
+            if n_jt[b] > 1:  # its weight if it stood up, and what that adds
+                c = (mass[old] + w * n) * without
+                own = c * (n_vk[v, old] - 1 + eta)
+                d = own - coef[old] * (n_vk[v, old] + eta)
+            else:  # the token stands up, and its table closes
+                n_jt[b] = 0
+                n_vk[v, old] -= 1
+                n_k[old] -= 1
+                n_jk[old] = n
                 m -= 1
-                m_k[k] -= 1
-                mass[k] = m_k[k]
-                died |= m_k[k] == 0
-            base[k] = mass[k] / total[k]
-            if closes:
-                a = alpha / (m + gamma)
-                _refresh(workspace, a, k_jt, first, first + T)
-            else:
-                coef[k] = (n_jk[k] + a * mass[k]) / total[k]
-        weigh_topics(p, coef, n_vk, v, eta)  # draw its dish
-        k = draw_weighted(rng, p, workspace.partial)
+                m_k[old] -= 1
+                died |= m_k[old] == 0
+                total[old], inverse[old], mass[old] = n_k[old] + v_eta, without, m_k[old]
+                base[old] = coef[old] = mass[old] * without
+                w = (m + gamma) / alpha
+                _refresh(workspace, w, k_jt, first, first + T)
+        sits = own > 0.0
+        everything, before = weigh(coef, n_vk, v, eta, old if sits else 0)
+        u, opens = rng.random() * (everything + d), False
+        if sits & (before <= u) & (u < before + own):
+            u = (u - before) / own * (n + mass[old] / w)
+            if u < n:
+                if n_jt[b] <= n:  # others of the document have its dish at other tables
+                    n_jt[b] -= 1
+                    b = find_table(n_jt, k_jt, first, old, u)
+                    n_jt[b] += 1
+                    t[i] = b - first
+                continue
+            k, opens = old, True
+        else:
+            k = find(coef, n_vk, v, eta, u, old if sits else 0, d)
+        if sits:  # now the token stands up
+            n_jt[b] -= 1
+            n_vk[v, old] -= 1
+            n_k[old] -= 1
+            n_jk[old] = n
+            total[old], inverse[old], coef[old] = n_k[old] + v_eta, without, c
+            base[old] = mass[old] * without
+        if k >= coef.shape[0] or coef[k] <= 0.0:
+            k = last_possible(coef)
         n = n_jk[k]  # draw its table given the dish: an old one or a new one
-        u = rng.random() * (n + a * mass[k]) if n > 0.0 else 0.0
+        if n > 0.0 and not opens:
+            u = rng.random() * (n + mass[k] / w)
+            opens = u >= n
+        else:
+            opens = True
         n_vk[v, k] += 1
         n_k[k] += 1
         n_jk[k] += 1.0
         total[k] = n_k[k] + v_eta
-        if u < n:
-            b = find_table(n_jt, k_jt, first, k, u)
-            base[k] = mass[k] / total[k]
-            coef[k] = (n_jk[k] + a * mass[k]) / total[k]
-        else:
+        inverse[k] = 1.0 / total[k]
+        if opens:
             b = _empty_table(n_jt, first, first + T)
             T = max(T, b - first + 1)
             k_jt[b] = k
             m += 1
             m_k[k] += 1
             mass[k] = m_k[k]
-            base[k] = mass[k] / total[k]
+            base[k] = mass[k] * inverse[k]
             if k == free:
                 free = _find_free(m_k, workspace, gamma)
-            a = alpha / (m + gamma)
-            _refresh(workspace, a, k_jt, first, first + T)
+            w = (m + gamma) / alpha
+            _refresh(workspace, w, k_jt, first, first + T)
+        else:
+            b = find_table(n_jt, k_jt, first, k, u)
+            base[k] = mass[k] * inverse[k]
+            coef[k] = base[k] + w * n_jk[k] * inverse[k]
         n_jt[b] += 1
         t[i], z[i] = b - first, k
+    for k in k_jt[first : first + T]:
+        n_jk[k], coef[k] = 0.0, base[k]
     state.n_tables[j] = T
     workspace.free[0], workspace.m[0] = free, m
     if died:
         _take_first_free(m_k, workspace, gamma)
-    return end - first
+    return done - first
 
 # %% ../nbs/15_franchise.ipynb #de779003
 @njit(nogil=True)
@@ -268,9 +289,9 @@ def serve_tables(
     j: int,
     start: int,
 ) -> int:
-    """Gibbs over the dishes of one document's tables, in place.
+    """Have one document's tables of two customers and more order anew, in place.
 
-    Teh et al. (2006), equation 34, with the topics integrated out.
+    A step that keeps equation 34 of Teh et al. (2006), with the topics integrated out, for each.
 
     Parameters
     ----------
@@ -294,40 +315,44 @@ def serve_tables(
         number of tables.
     """
     n_vk, n_k, m_k, n_jt, k_jt = state.n_vk, state.n_k, state.m_k, state.n_jt, state.k_jt
-    mass, total, base = workspace.mass, workspace.total, workspace.base
-    order, ends, free = workspace.order, workspace.ends, workspace.free[0]
-    first, end, eta = offsets[j], offsets[j + 1], state.eta[()]
-    v_eta, died = n_vk.shape[0] * eta, False
+    mass, total, inverse = workspace.mass, workspace.total, workspace.inverse
+    base, coef, order, ends = workspace.base, workspace.coef, workspace.order, workspace.ends
+    first, end, eta, gamma = offsets[j], offsets[j + 1], state.eta[()], state.gamma[()]
+    v_eta, died, used = n_vk.shape[0] * eta, False, 0
     sort_by_table(state, workspace, first, end, j)
+    for k in range(m_k.shape[0]):
+        used += int(m_k[k] > 0)
     for t in range(start, state.n_tables[j]):
         n, old = n_jt[first + t], k_jt[first + t]
-        if n == 0:
+        if n < 2:
             continue
-        if free < 0:
+        if workspace.free[0] < 0:
             return t
         tokens = order[ends[t] - n : ends[t]]
         _move_words(n_vk, x, tokens, old, -1)
-        n_k[old] -= n
         m_k[old] -= 1
-        mass[old], total[old] = m_k[old], n_k[old] + v_eta
-        base[old] = mass[old] / total[old]
-        died |= m_k[old] == 0
-        weigh_dishes(workspace, n_vk, x, tokens, eta)
-        k = draw_weighted(rng, workspace.p, workspace.partial)
+        used -= int(m_k[old] == 0)
+        mass[old], total[old] = m_k[old], n_k[old] - n + v_eta
+        inverse[old] = 1.0 / total[old]
+        k = order_dish(rng, workspace, n_vk, x, tokens, old, used, eta)
         _move_words(n_vk, x, tokens, k, 1)
-        n_k[k] += n
-        m_k[k] += 1
-        mass[k], total[k] = m_k[k], n_k[k] + v_eta
-        base[k] = mass[k] / total[k]
         if k != old:
+            n_k[old] -= n
+            n_k[k] += n
+            died |= m_k[old] == 0
+            base[old] = coef[old] = mass[old] * inverse[old]
             k_jt[first + t] = k
             for i in tokens:
                 state.z[i] = k
-        if k == free:
-            free = _find_free(m_k, workspace, state.gamma[()])
-    workspace.free[0] = free
+        m_k[k] += 1
+        used += int(m_k[k] == 1)
+        mass[k], total[k] = m_k[k], n_k[k] + v_eta
+        inverse[k] = 1.0 / total[k]
+        base[k] = coef[k] = mass[k] * inverse[k]
+        if k == workspace.free[0]:
+            workspace.free[0] = _find_free(m_k, workspace, gamma)
     if died:
-        _take_first_free(m_k, workspace, state.gamma[()])
+        _take_first_free(m_k, workspace, gamma)
     return state.n_tables[j]
 
 # %% ../nbs/15_franchise.ipynb #79149d8c

@@ -188,14 +188,12 @@ class TopicWorkspace(NamedTuple):
     ----------
     n_jk : float array, shape (capacity,)
         Tokens of the current document in each dish.
-    mass, total, base : float arrays, shape (capacity,)
-        m_k, and gamma in the free slot; n_k + V eta; mass/total.
+    mass, total, inverse, base : float arrays, shape (capacity,)
+        m_k, and gamma in the free slot; n_k + V eta; 1/total; mass/total.
     coef : float array, shape (capacity,)
-        (n_jk + a mass)/total, see (K1).
-    p, partial : float arrays, shape (capacity,)
-        Unnormalised probabilities and their partial sums.
-    num, den, log_w : float arrays, shape (capacity,)
-        Numerators, denominators and logarithms of a block predictive.
+        What a token's word does not change in its topic's probability, see (K1).
+    p, partial, scratch : float arrays, shape (capacity,)
+        Unnormalised probabilities, their partial sums, and what a kernel needs besides.
     order : int array, shape (longest document,)
         A document's tokens, table by table.
     ends : int array, shape (longest document + 1,)
@@ -215,13 +213,12 @@ class TopicWorkspace(NamedTuple):
     n_jk: np.ndarray
     mass: np.ndarray
     total: np.ndarray
+    inverse: np.ndarray
     base: np.ndarray
     coef: np.ndarray
     p: np.ndarray
     partial: np.ndarray
-    num: np.ndarray
-    den: np.ndarray
-    log_w: np.ndarray
+    scratch: np.ndarray
     order: np.ndarray
     ends: np.ndarray
     seen: np.ndarray
@@ -247,8 +244,8 @@ def new_topic_workspace(n_words: int, longest: int, capacity: int) -> TopicWorks
     -------
     TopicWorkspace
     """
-    lengths = [capacity] * 10 + [longest, longest + 1, n_words, capacity, 1, 1, 3]
-    kinds = [np.float64] * 10 + [np.int64, np.int64, np.int32] + [np.int64] * 4
+    lengths = [capacity] * 9 + [longest, longest + 1, n_words, capacity, 1, 1, 3]
+    kinds = [np.float64] * 9 + [np.int64, np.int64, np.int32] + [np.int64] * 4
     return TopicWorkspace(*[np.zeros(n, kind) for n, kind in zip(lengths, kinds)])
 
 # %% ../nbs/13_topics.ipynb #859299da

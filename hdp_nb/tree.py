@@ -202,7 +202,7 @@ def assign_in_tree(
             total[k] += 1.0
         if k == pool:  # a topic is born
             pool = spare
-            split_pool(rng, state, tree, leaf, k, pool, work.log_w[:2])
+            split_pool(rng, state, tree, leaf, k, pool, work.scratch[:2])
             prior[k], prior[pool] = alpha * beta[leaf, k], alpha * beta[leaf, pool]
             coef[pool] = prior[pool] / total[pool]
             _, spare = find_pool(n_k, beta[0])

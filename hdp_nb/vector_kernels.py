@@ -465,7 +465,7 @@ def assign_sparsely(
     begin, used, topic, count = lists
     share, total, coef = workspace.mass, workspace.total, workspace.coef
     p, partial = workspace.p, workspace.partial
-    sums = workspace.num  # of 16 coefficients each
+    sums = workspace.scratch  # of 16 coefficients each
     alpha, gamma, eta = document_alpha(state.alpha, j), state.gamma[()], state.eta[()]
     first, end, V = offsets[j], offsets[j + 1], n_vk.shape[0]
     pool, spare = find_pool(n_k, beta)

@@ -13,11 +13,12 @@ import scipy.sparse as sp
 from naive import Gibbs, Posterior, log_prior, log_urn, log_words, sampled
 from numba import njit
 from numba.core.errors import TypingError
+from rebind import rebind
 from scipy.optimize import linear_sum_assignment
-from scipy.special import gammaln, poch
+from scipy.special import gammaln, logsumexp, poch
 from tiers import slow_unless
 
-from hdp_nb import franchise
+from hdp_nb import franchise, table_words
 from hdp_nb.chain import run_chain, run_chains
 from hdp_nb.corpus import Corpus
 from hdp_nb.exact import joint_distribution_test
@@ -32,7 +33,7 @@ from hdp_nb.franchise import (
     serve_tables,
 )
 from hdp_nb.synthetic import make_bars, make_five_topics
-from hdp_nb.table_words import uncounted, weigh_dishes
+from hdp_nb.table_words import log_acceptance, propose_dish, uncounted
 from hdp_nb.topics import (
     TopicCounts,
     draw_weighted,
@@ -56,9 +57,9 @@ TOLERANCE = 0.015
 
 
 @njit
-def _collect(rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
+def _collect(sweep, rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, same, conc):
     for _ in range(n):
-        if not _sweep_franchise(rng, state, workspace, x, offsets, lengths, prior, True):
+        if not sweep(rng, state, workspace, x, offsets, lengths, prior, True):
             raise RuntimeError("more dishes than tokens")
         p_K[state.K[()]] += 1 / n
         p_T[state.n_tables.sum()] += 1 / n
@@ -69,14 +70,14 @@ def _collect(rng, state, workspace, x, offsets, lengths, prior, n, p_K, p_T, sam
                 same[a, b] += (state.z[a] == state.z[b]) / n
 
 
-def collect(sampler, n, seed=0):
+def collect(sampler, n, seed=0, sweep=_sweep_franchise):
     "P(K), P(tables), co-clustering and mean concentrations over n sweeps of the kernel."
     c, rng = sampler.corpus, np.random.default_rng(seed)
     state = sampler.init(rng)
     N = c.n_tokens
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(2)
     workspace = new_topic_workspace(c.n_words, max(c.doc_lengths), state.m_k.size)
-    _collect(rng, state, workspace, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
+    _collect(sweep, rng, state, workspace, c.x, c.offsets, c.doc_lengths, sampler.prior, n, *out)
     return out
 
 
@@ -92,6 +93,35 @@ def test_exact_posterior(docs, V, eta, alpha, gamma):
     assert (
         largest_error(collect(sampler, 60_000), Posterior(docs, V, eta, alpha, gamma)) < TOLERANCE
     )
+
+
+def sweep_by_few_words(few, new, **others):
+    "The kernel of a sweep in which `few` words of every longer table propose its dish."
+    names = {"_FEW": few, "_PASSES": 0, "_NEW": new}
+    for name in ("_middle", "propose_dish", "log_acceptance", "order_dish"):
+        names[name] = rebind(getattr(table_words, name), **{**names, **others})
+    serve = rebind(serve_tables, **names)
+    return rebind(_sweep_franchise, serve_tables=serve)
+
+
+@njit
+def _accept(workspace, n_vk, x, tokens, s, k, old, eta):
+    "As if every proposal were as probable as the old dish."
+    return 0.0
+
+
+@pytest.mark.parametrize("new", [0.1, 2.0])
+def test_exact_where_few_words_propose(new):
+    """Tables of three customers and more, of which two speak; few tables are as long as that where
+    the rule of the package applies, so it is made to apply here."""
+    case = ([[0, 0, 1, 0], [1, 1, 0], [1]], 2, 0.4, 0.6, 1.0)
+    exact = Posterior(*case)
+    sampler = FranchiseSampler(Corpus.from_docs(case[0], n_words=2), *case[2:], None, None)
+    run = lambda n, **names: largest_error(
+        collect(sampler, n, sweep=sweep_by_few_words(2, new, **names)), exact
+    )
+    assert run(60_000) < TOLERANCE
+    assert run(20_000, log_acceptance=_accept) > 2 * TOLERANCE
 
 
 def run_naive(case, n, **options):
@@ -342,20 +372,16 @@ def test_running_values_are_those_of_the_counts():
             workspace.mass[state.m_k == 0]
         )[-2:] == [0, gamma]
         assert np.allclose(workspace.total, state.n_k + corpus.n_words * eta)
+        assert np.allclose(workspace.inverse, 1 / workspace.total)
         assert np.allclose(workspace.base, workspace.mass / workspace.total)
+        assert np.array_equal(workspace.coef, workspace.base) and not workspace.n_jk.any()
         assert workspace.mass[workspace.free[0]] == gamma and workspace.m[0] == state.m_k.sum()
 
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
-        before, free = state.m_k > 0, workspace.free[0]
+        before = state.m_k > 0
         assert _seat_tokens(rng, state, workspace, x, corpus.offsets, j, 0) == b - a
         check()
-        n_jk = np.bincount(state.z[a:b], minlength=capacity)
-        assert (workspace.n_jk == n_jk).all()
-        coef = (n_jk + alpha * workspace.mass / (state.m_k.sum() + gamma)) / workspace.total
-        # After the last token another slot may have become that of a new dish.
-        same = (state.m_k > 0) | (workspace.free[0] == free)
-        assert np.allclose(workspace.coef[same], coef[same])
         assert serve_tables(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
         check()
         opened, closed = (
@@ -371,32 +397,36 @@ def test_kernels_that_count_no_references_make_no_arrays():
         uncounted(lambda n: np.zeros(n).sum())(3)
 
 
-@pytest.mark.parametrize("n", [1, 5, 31, 32, 33, 64, 100, 700])
-def test_block_predictive(n):
-    """Wang and Blei's eq 7 from gamma functions, for tables below, at and above the length at
-    which logarithms are taken."""
-    V, K, eta = 9, 8, 0.01
+@pytest.mark.parametrize("s, more", [*product([2, 8, 9, 16, 17, 33], [0, 1, 20]), (700, 0)])
+def test_proposals_of_dishes(s, more):
+    """Wang and Blei's eq 7 from gamma functions, over the proposals (T1), (T3), is the ratio that
+    accepts; for numbers of words below, at and above those at which products are scaled."""
+    V, K, eta, free, mine, n = 9, 16, 0.01, 5, 7, s + more
     rng = np.random.default_rng(n)
     workspace, n_vk = new_topic_workspace(V, n, K), rng.integers(0, 2000, (V, K)).astype(np.int32)
     n_vk[:, 5:] = n_vk[::2, 0] = 0  # slot 5 is free; some words of topic 0 are new to it
-    workspace.mass[:] = [3, 1, 4, 1, 5, 0.7, 0, 0]
+    workspace.mass[:6], workspace.free[0] = [3, 1, 4, 1, 5, 0.7], free
     workspace.total[:] = n_vk.sum(axis=0) + V * eta
-    workspace.base[:] = workspace.mass / workspace.total
+    workspace.inverse[:] = 1 / workspace.total
     x = rng.integers(V, size=n).astype(np.int32)
-    for _ in range(2):  # twice: nothing may stay behind
-        weigh_dishes(workspace, n_vk, x, np.arange(n), eta)
-        n_v = np.bincount(x, minlength=V)[:, None]
-        log_f = (
-            (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)
-            - gammaln(workspace.total + n)
-            + gammaln(workspace.total)
-        )
-        w = workspace.mass * np.exp(log_f - log_f[workspace.mass > 0].max())
-        assert (
-            np.allclose(workspace.p / workspace.p.sum(), w / w.sum(), rtol=1e-6, atol=1e-12)
-            and not workspace.seen.any()
-        )
-        x = x[::-1].copy()
+    n_v = np.bincount(x, minlength=V)[:, None]
+    log_f = (gammaln(n_vk + n_v + eta) - gammaln(n_vk + eta)).sum(axis=0)
+    log_f += gammaln(workspace.total) - gammaln(workspace.total + n)
+    first = np.bincount(x[:s], minlength=V)[:, None]
+    log_q = (gammaln(n_vk + first + eta) - gammaln(n_vk + eta)).sum(axis=0)
+    log_q -= s * np.log(workspace.total + (0 if s <= 8 else (s - 1) / 2))
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(workspace.mass)
+    log_p, log_q = log_mass + log_f, log_mass + log_q
+    if more:
+        log_q[free] = np.logaddexp(log_q[free], np.log(0.1) + logsumexp(log_q))
+    for old in (0, 3, mine) * 4:
+        k, log_a = propose_dish(rng, workspace, n_vk, x, np.arange(n), s, old, eta)
+        log_a += log_acceptance(workspace, n_vk, x, np.arange(n), s, k, old, eta)
+        assert (workspace.seen == n_v[:, 0]).all()
+        workspace.seen[:] = 0
+        old = free if old == mine else old
+        assert np.isclose(log_a, log_p[k] - log_q[k] - log_p[old] + log_q[old], atol=1e-6)
 
 
 def test_a_snapshot_stays_as_it_was():

@@ -15,6 +15,7 @@ from naive import Posterior, log_words
 from naive_tree import TreePosterior, urn
 from numba import njit
 from quickstart import check_quick_start
+from rebind import rebind
 from scipy.sparse import csr_array, issparse
 from scipy.special import gammaln
 from sklearn.base import clone
@@ -143,12 +144,6 @@ def tiny(name, init="sequential", **options):
 @pytest.mark.parametrize("name", TINY)
 def test_exact_posterior(name):
     assert error(*tiny(name)) < TOLERANCE
-
-
-def rebind(kernel, **names):
-    "The same kernel, compiled with other functions behind some of its names."
-    code = kernel.py_func
-    return njit(types.FunctionType(code.__code__, {**code.__globals__, **names}))
 
 
 @njit
