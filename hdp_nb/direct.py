@@ -19,12 +19,11 @@ from hdp_nb.franchise import (
     FranchiseState,
     empty_franchise,
     fill_workspace,
-    find_table,
     renumber_dishes,
     serve_tables,
 )
 from .special import antoniak, log_rising
-from .table_words import uncounted
+from .table_words import find_table, uncounted
 from hdp_nb.topics import (
     LEAST_WEIGHT,
     TopicWorkspace,

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from numba import njit
+from rebind import rebind
 from scipy.integrate import quad
 from scipy.special import betaln, logsumexp
 from test_franchise import draw_words, seat, seating_state
@@ -40,6 +42,8 @@ from hdp_nb.moves import (
 )
 from hdp_nb.pairs import (
     Proposal,
+    _keep_pair,
+    _weigh_launched,
     find_shares,
     fit_parts,
     fit_topic,
@@ -211,6 +215,46 @@ def test_a_death_undoes_a_birth(kind):
             birth, n = float(workspace.log_a), n + 1
             _weigh_birth(rng, cells, mixture, workspace, always._replace(merge=True))
             assert np.isclose(workspace.log_a, -birth)
+
+
+@njit
+def _largest(rng, weights, n, total):
+    "In the place of a draw."
+    return weights[:n].argmax()
+
+
+@pytest.mark.parametrize("kind", [DirectSampler, TreeSampler])
+def test_a_launched_merge_undoes_a_split(kind):
+    """By a fit that takes all its steps in both directions, log A of a merge into the very topic
+    that was split is that of the split; a merge that is fitted by other steps has another."""
+    corpus = grouped(small(), 3)
+    sampler, rng, steps = kind(corpus, init=1), np.random.default_rng(0), 6
+    state, every = sampler.init(rng), count_cells(corpus.x, corpus.offsets)
+    tree = sampler.tree if kind is TreeSampler else None
+    fit = rebind(launch, draw_index=_largest)
+    cells, mixture, workspace = begin_moves(rng, every, state, 2, tree=tree)
+    whole, splits, always = mixture.phi[0].copy(), 0, Proposal(False, 0.0, np.inf)
+
+    @njit
+    def recall(rng, eta, c, scale, out):
+        "In the place of a draw of the merged topic: that which was split."
+        out[:] = whole
+
+    split = rebind(_weigh_launched, launch=fit)
+    merge = rebind(_weigh_launched, launch=fit, draw_topic=recall)
+    while splits < 3:
+        cells, mixture, workspace = begin_moves(rng, every, state, 2, tree=tree)
+        mixture.phi[0] = whole
+        mixture.q[:] = whole[cells.word]
+        accepted, pair = split(rng, cells, mixture, workspace, always, steps)
+        log_a = float(workspace.log_a)
+        if accepted and _keep_pair(rng, cells, mixture, workspace, False, pair):
+            splits += mixture.pi[:2].min() > TINY
+            found = []
+            for n in (steps, 1):
+                merge(rng, cells, mixture, workspace, always._replace(merge=True), n)
+                found.append(float(workspace.log_a))
+            assert np.isclose(found[0], -log_a) and abs(found[1] + log_a) > 0.1
 
 
 def test_shares_that_only_the_prior_knows_are_drawn_from_it():

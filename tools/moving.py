@@ -68,8 +68,9 @@ def _weigh_customer(state, workspace, x, offsets, chosen, out):
     n_jk[:] = 0.0
     for other in range(first, offsets[j + 1]):
         n_jk[z[other]] += other != i
-    a = state.alpha[()] / (workspace.m[0] + state.gamma[()])
-    franchise._refresh(workspace, a, k_jt, first, first + T)
+    w = (workspace.m[0] + state.gamma[()]) / state.alpha[()]
+    a = 1.0 / w
+    franchise._refresh(workspace, w, k_jt, first, first + T)
     weigh_topics(p, workspace.coef, state.n_vk, v, state.eta[()])
     out[:] = 0.0
     total = p.sum()
