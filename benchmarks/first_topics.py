@@ -114,6 +114,8 @@ STARTS = {
     "scikit-learn, fit": DRAWN
     + "from sklearn.decomposition import LatentDirichletAllocation as L; L(20).fit(X)",
 }
+# This package in a process, its modules compiled to bytecode once, as those of an installed one.
+HERE_IS = {"PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": ""}
 NEEDS = {
     "hdp_nb": [str(HERE.parent)],
     "scikit-learn": ["scikit-learn"],
@@ -154,7 +156,7 @@ def measure_less(texts):
     "CPU seconds of a process that asks for less and less, what it finds, and its held-out score."
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "texts.json").write_text(json.dumps(texts))
-        options = {"cwd": folder, "env": {**os.environ, "PYTHONPATH": str(HERE.parent)}}
+        options = {"cwd": folder, "env": {**os.environ, **HERE_IS}}
         found = {}
         for way, asked in LESS.items():
             script = READ + QUIET + LESS_SCRIPT.format(options=asked)
@@ -211,7 +213,7 @@ def measure_moves(texts):
 
 def measure_start():
     "CPU seconds of processes that import, and fit next to nothing."
-    env = {**os.environ, "PYTHONPATH": str(HERE.parent), "OPENBLAS_NUM_THREADS": "1"}
+    env = {**os.environ, **HERE_IS, "OPENBLAS_NUM_THREADS": "1"}
     found = {}
     for name, script in STARTS.items():  # the first of each compiles
         times = [cpu(sys.executable, "-c", script, env=env)[0] for _ in range(4)]

@@ -794,6 +794,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise.FranchiseState': ('franchise.html#franchisestate', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise.FranchiseState.seated': ('franchise.html#franchisestate.seated', 'hdp_nb/franchise.py'),
+                                  'hdp_nb.franchise._count_token': ('franchise.html#_count_token', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise._empty_table': ('franchise.html#_empty_table', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise._find_free': ('franchise.html#_find_free', 'hdp_nb/franchise.py'),
                                   'hdp_nb.franchise._move_words': ('franchise.html#_move_words', 'hdp_nb/franchise.py'),

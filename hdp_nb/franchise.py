@@ -144,16 +144,26 @@ def _empty_table(n_jt, b, end):
     return b
 
 # %% ../nbs/15_franchise.ipynb #3d29e35f
+@njit(nogil=True, inline="always")
+def _count_token(state, workspace, v, k, by):
+    "Count a token of the document, its word v, in dish k, or no longer: by 1 or -1."
+    state.n_vk[v, k] += by
+    state.n_k[k] += by
+    workspace.n_jk[k] += by
+    workspace.total[k] = state.n_k[k] + state.n_vk.shape[0] * state.eta[()]
+    workspace.inverse[k] = 1.0 / workspace.total[k]
+
+
 @uncounted
 def _seat_tokens(rng, state, workspace, x, offsets, j, start):
     "Gibbs over the tables of document j's tokens from `start` on; returns how many are done."
     t, z, n_jt, k_jt = state.t, state.z, state.n_jt, state.k_jt
-    n_vk, n_k, m_k, T = state.n_vk, state.n_k, state.m_k, state.n_tables[j]
+    n_vk, m_k, T = state.n_vk, state.m_k, state.n_tables[j]
     n_jk, mass, total, inverse = workspace.n_jk, workspace.mass, workspace.total, workspace.inverse
     coef, base = workspace.coef, workspace.base
     first, done, free, m = offsets[j], offsets[j + 1], workspace.free[0], workspace.m[0]
     alpha, gamma, eta = document_alpha(state.alpha, j), state.gamma[()], state.eta[()]
-    v_eta, died = n_vk.shape[0] * eta, False
+    died = False
     for b in range(first, first + T):
         n_jk[k_jt[b]] += n_jt[b]
     w = (m + gamma) / alpha
@@ -163,23 +173,21 @@ def _seat_tokens(rng, state, workspace, x, offsets, j, start):
             done = i
             break
         v, old, b = x[i], z[i], first + t[i]
-        d, own, without = 0.0, 0.0, 0.0
+        d, own, c = 0.0, 0.0, 0.0
         if b >= first:
-            n, without = n_jk[old] - 1.0, 1.0 / (total[old] - 1.0)
+            n = n_jk[old] - 1.0
             if n_jt[b] > 1:  # its weight if it stood up, and what that adds
-                c = (mass[old] + w * n) * without
+                c = (mass[old] + w * n) / (total[old] - 1.0)
                 own = c * (n_vk[v, old] - 1 + eta)
                 d = own - coef[old] * (n_vk[v, old] + eta)
             else:  # the token stands up, and its table closes
                 n_jt[b] = 0
-                n_vk[v, old] -= 1
-                n_k[old] -= 1
-                n_jk[old] = n
+                _count_token(state, workspace, v, old, -1)
                 m -= 1
                 m_k[old] -= 1
                 died |= m_k[old] == 0
-                total[old], inverse[old], mass[old] = n_k[old] + v_eta, without, m_k[old]
-                base[old] = coef[old] = mass[old] * without
+                mass[old] = m_k[old]
+                base[old] = coef[old] = mass[old] * inverse[old]
                 w = (m + gamma) / alpha
                 _refresh(workspace, w, k_jt, first, first + T)
         sits = own > 0.0
@@ -199,11 +207,8 @@ def _seat_tokens(rng, state, workspace, x, offsets, j, start):
             k = find(coef, n_vk, v, eta, u, old if sits else 0, d)
         if sits:  # now the token stands up
             n_jt[b] -= 1
-            n_vk[v, old] -= 1
-            n_k[old] -= 1
-            n_jk[old] = n
-            total[old], inverse[old], coef[old] = n_k[old] + v_eta, without, c
-            base[old] = mass[old] * without
+            _count_token(state, workspace, v, old, -1)
+            base[old], coef[old] = mass[old] * inverse[old], c
         if k >= coef.shape[0] or coef[k] <= 0.0:
             k = last_possible(coef)
         n = n_jk[k]  # draw its table given the dish: an old one or a new one
@@ -212,11 +217,7 @@ def _seat_tokens(rng, state, workspace, x, offsets, j, start):
             opens = u >= n
         else:
             opens = True
-        n_vk[v, k] += 1
-        n_k[k] += 1
-        n_jk[k] += 1.0
-        total[k] = n_k[k] + v_eta
-        inverse[k] = 1.0 / total[k]
+        _count_token(state, workspace, v, k, 1)
         if opens:
             b = _empty_table(n_jt, first, first + T)
             T = max(T, b - first + 1)
