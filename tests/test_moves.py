@@ -223,7 +223,8 @@ def _largest(rng, weights, n, total):
     return weights[:n].argmax()
 
 
-@pytest.mark.parametrize("kind", [DirectSampler, pytest.param(TreeSampler, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [DirectSampler, TreeSampler])
 def test_a_launched_merge_undoes_a_split(kind):
     """By a fit that takes all its steps in both directions, log A of a merge into the very topic
     that was split is that of the split; a merge that is fitted by other steps has another."""
