@@ -425,7 +425,7 @@ def empty_franchise(
     gamma, eta : float > 0
         Concentration of the top DP, Dirichlet parameter of the topics.
     capacity : int
-        Slots for dishes, a multiple of 4.
+        Slots for dishes, a multiple of 16.
 
     Returns
     -------

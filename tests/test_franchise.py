@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from itertools import product
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -348,7 +348,7 @@ def test_a_sweep_goes_on_where_it_ran_out_of_slots(monkeypatch):
 
 
 def test_running_values_are_those_of_the_counts():
-    """At the end of a document the coefficients, updated in small steps, follow from the counts.
+    """At every draw the coefficients, updated in small steps, follow from the counts.
 
     Dishes come and go here, so that every branch of the kernel is taken; a step left out changes
     probabilities too
@@ -377,10 +377,25 @@ def test_running_values_are_those_of_the_counts():
         assert np.array_equal(workspace.coef, workspace.base) and not workspace.n_jk.any()
         assert workspace.mass[workspace.free[0]] == gamma and workspace.m[0] == state.m_k.sum()
 
+    def seat(j, **broken):
+        "The kernel in Python; at every draw of a document the coefficients are those of (K1')."
+        here = slice(*corpus.offsets[j : j + 2])
+
+        def weigh(coef, *others):
+            n_jk = np.bincount(state.k_jt[here], state.n_jt[here], capacity)
+            assert np.array_equal(workspace.n_jk, n_jk)
+            w = (state.m_k.sum() + gamma) / alpha
+            assert np.allclose(coef, (workspace.mass + w * n_jk) / workspace.total)
+            return franchise.weigh(coef, *others)
+
+        names = {**vars(franchise), "weigh": weigh, **broken}
+        plain = FunctionType(_seat_tokens.py_func.__code__, names)
+        return plain(rng, state, workspace, x, corpus.offsets, j, 0)
+
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         before = state.m_k > 0
-        assert _seat_tokens(rng, state, workspace, x, corpus.offsets, j, 0) == b - a
+        assert seat(j) == b - a
         check()
         assert serve_tables(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
         check()
@@ -389,6 +404,9 @@ def test_running_values_are_those_of_the_counts():
             closed + (before & (state.m_k == 0)).sum(),
         )
     assert opened > 5 and closed > 5
+    with pytest.raises(AssertionError):
+        for j in range(corpus.n_docs):
+            seat(j, _refresh=lambda *arguments: None)
 
 
 def test_kernels_that_count_no_references_make_no_arrays():
