@@ -392,12 +392,19 @@ def test_running_values_are_those_of_the_counts():
         plain = FunctionType(_seat_tokens.py_func.__code__, names)
         return plain(rng, state, workspace, x, corpus.offsets, j, 0)
 
+    def order_dish(*arguments):
+        "It is told how many dishes other tables have: the table is not among those of m_k."
+        assert arguments[6] == (state.m_k > 0).sum()
+        return franchise.order_dish(*arguments)
+
+    names = {**vars(franchise), "order_dish": order_dish}
+    serve = FunctionType(serve_tables.py_func.__code__, names)
     opened = closed = 0
     for j, (a, b) in enumerate(zip(corpus.offsets, corpus.offsets[1:])):
         before = state.m_k > 0
         assert seat(j) == b - a
         check()
-        assert serve_tables(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
+        assert serve(rng, state, workspace, x, corpus.offsets, j, 0) == state.n_tables[j]
         check()
         opened, closed = (
             opened + (~before & (state.m_k > 0)).sum(),
