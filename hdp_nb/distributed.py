@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from .anchors import anchor_topics
-from .begin_shards import begin_at_random, begin_with_counts, count_tokens
+from .begin_shards import ShardPairs, begin_at_random, begin_with_counts, count_tokens
 from .between_sweeps import AUTO_GROUPS, MOST_GROUPS, move_shards
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
@@ -526,7 +526,7 @@ def _fit_online(model, corpus, place, client, options):
 
 
 def begin_with_sample(
-    model: HDP, corpus: ShardedCorpus, run: Path, rng: np.random.Generator
+    model: HDP, corpus: ShardedCorpus, run: Path, rng: np.random.Generator, client: Any = None
 ) -> TopicCounts:
     """Fit a copy of a model to a sample of the documents, or read what that has given before.
 
@@ -537,6 +537,9 @@ def begin_with_sample(
     run : Path
         Folder of the fit; the copy is in its `sample.npz`.
     rng : numpy.random.Generator
+    client : dask.distributed.Client, optional
+        Whose workers read the documents. The copy is fitted by this process: the sample has the
+        same size whatever the corpus.
 
     Returns
     -------
@@ -545,7 +548,7 @@ def begin_with_sample(
     """
     path = run / "sample.npz"
     if not path.exists():
-        drawn = corpus.sample(rng, SAMPLE)
+        drawn = corpus.sample(rng, SAMPLE, client, effective_n_jobs(model.n_jobs))
         small = clone(model).set_params(
             n_chains=2,
             n_iter=SAMPLE_SWEEPS,
@@ -572,14 +575,15 @@ def begin_with_sample(
 
 
 def begin_with_anchors(
-    model: HDP, corpus: ShardedCorpus, run: Path, n_anchors: int, rng: np.random.Generator
+    model: HDP, pairs: ShardPairs, run: Path, n_anchors: int, rng: np.random.Generator
 ) -> TopicCounts:
     """Find topics by anchor words, or read what that has given before.
 
     Parameters
     ----------
     model : HDP
-    corpus : ShardedCorpus
+    pairs : ShardPairs
+        Of the corpus.
     run : str or Path
         Folder of the fit; they are in its `anchors.npz`.
     n_anchors : int
@@ -599,7 +603,7 @@ def begin_with_anchors(
     if not path.exists():
         try:
             counts = anchor_topics(
-                corpus, n_anchors, alpha=model.alpha, gamma=model.gamma, random_state=rng
+                pairs, n_anchors, alpha=model.alpha, gamma=model.gamma, random_state=rng
             )
         except ValueError as error:
             raise ValueError(f"n_anchors: {error}") from error
@@ -620,11 +624,12 @@ def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     )
     rng, other = as_rng(model.random_state).spawn(2)
-    init = model.init
+    init, n_threads = model.init, effective_n_jobs(model.n_jobs)
     if n_anchors is not None:
-        init = begin_with_anchors(model, corpus, run, n_anchors, other)
+        pairs = ShardPairs(corpus, place, client, n_threads)
+        init = begin_with_anchors(model, pairs, run, n_anchors, other)
     elif isinstance(init, str) and init == "opposite":
-        init = begin_with_sample(model, corpus, run, other)
+        init = begin_with_sample(model, corpus, run, other, client)
     eta, eta_prior = model._eta(corpus.n_words)
     sampler = ShardSampler(
         corpus,
@@ -637,7 +642,7 @@ def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
         init,
         eta_prior,
         model.alpha_per_document,
-        n_threads=effective_n_jobs(model.n_jobs),
+        n_threads=n_threads,
         client=client,
         place=place,
         moves=moves,

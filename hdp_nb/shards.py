@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['write_shards', 'ShardedCorpus', 'map_lengths', 'write_shard_topics',
-           'read_shard_topics', 'find_shared', 'set_shared', 'Job', 'write_job', 'read_job']
+           'read_shard_topics', 'find_shared', 'set_shared', 'Job', 'write_job', 'corpus_of_job',
+           'read_job']
 
 # %% ../nbs/80_shards.ipynb #9cc60e9b
 import hashlib
@@ -343,7 +344,9 @@ class ShardedCorpus:
         part.vocab, part.n_words = self.vocab, self.n_words
         return part
 
-    def sample(self, rng: np.random.Generator, n_tokens: int) -> Corpus:
+    def sample(
+        self, rng: np.random.Generator, n_tokens: int, client: Any = None, n_threads: int = 1
+    ) -> Corpus:
         """Draw documents from all shards.
 
         Parameters
@@ -351,6 +354,9 @@ class ShardedCorpus:
         rng : numpy.random.Generator
         n_tokens : int
             As many as the documents should have together.
+        client : dask.distributed.Client, optional
+            Whose workers read the shards. Default: `n_threads` threads of this process.
+        n_threads : int
 
         Returns
         -------
@@ -364,7 +370,9 @@ class ShardedCorpus:
         drawn = rng.choice(self.n_docs, most, replace=False) if few else rng.permutation(most)
         rows = np.sort(drawn)
         chosen = np.split(rows, np.searchsorted(rows, self.first[1:-1]))
-        parts = [self.shard(i)[own - self.first[i]] for i, own in enumerate(chosen) if len(own)]
+        wanted = [i for i, own in enumerate(chosen) if len(own)]
+        found = dict(on_engine(client, _documents_of, (self, chosen), wanted, n_threads))
+        parts = [found[i] for i in wanted]
         lengths = np.concatenate([part.doc_lengths for part in parts])
         x, ends = np.concatenate([part.x for part in parts]), np.append(0, np.cumsum(lengths))
         place = np.searchsorted(rows, drawn)  # of each, in the order in which they were drawn
@@ -377,6 +385,14 @@ class ShardedCorpus:
         "The `hdp_nb.parallel.Plan` of the corpus, without its tokens and lengths of documents."
         none = np.empty(0, np.int64)
         return cut_up(np.empty(0, np.int32), none, none, self.word_counts, none)
+
+
+def _documents_of(job, i):
+    "The chosen documents of shard i."
+    corpus, chosen = job
+    found = corpus.shard(i)[chosen[i] - corpus.first[i]]
+    found.vocab = None  # all shards have the same
+    return found
 
 
 def _lengths_of(corpus, i):
@@ -607,8 +623,8 @@ def write_job(name: str, job: Job, topics: tuple[np.uint64, np.ndarray] | None =
 
 
 @lru_cache(maxsize=4)
-def _corpus(folder, digest):
-    "The corpus of a job."
+def corpus_of_job(folder: str, digest: str) -> ShardedCorpus:
+    "Open the corpus of a job; a ValueError if it is not the one whose digest is given."
     corpus = ShardedCorpus(folder)
     if corpus.digest != digest:
         raise ValueError(f"{folder}: takes the corpus of the job ({digest}), got {corpus.digest}")
@@ -621,7 +637,7 @@ def read_job(where: tuple[Place, str]) -> Job:
     place, name = where
     a = place.read_arrays(name)
     corpus, L, capacity, none = (
-        _corpus(a["folder"].item(), a["corpus"].item()),
+        corpus_of_job(a["folder"].item(), a["corpus"].item()),
         int(a["L"]),
         a["beta"].size,
         np.empty(0, np.int64),

@@ -1,6 +1,8 @@
 """Topics to begin with, from anchor words."""
 
 import itertools
+import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from hdp_nb.anchors import (
+    CorpusPairs,
     anchor_topics,
     choose_anchors,
     draw_topics,
@@ -17,9 +20,11 @@ from hdp_nb.anchors import (
     place_words,
     share_words,
 )
+from hdp_nb.begin_shards import ShardPairs
 from hdp_nb.cli import main
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
+from hdp_nb.engine import sum_on_engine
 from hdp_nb.shards import write_shards
 from hdp_nb.topic_models import HDP
 from hdp_nb.topics import TopicCounts
@@ -201,6 +206,88 @@ def test_shards_begin_with_anchors(tmp_path):
     model = HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=start, random_state=0)
     fit(model, shards, tmp_path / "run")
     assert (cosines(phi, model.samples_[-1].n_vk.toarray()) > 0.8).sum() >= 9
+
+
+def by_fours(terms):
+    "Their sum, in fours of what is summed in fours."
+    while len(terms) > 1:
+        groups = [terms[i : i + 4] for i in range(0, len(terms), 4)]
+        terms = [sum(group[1:], group[0]) for group in groups]
+    return terms[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 5, 16, 17, 63])
+def test_sums_have_one_order(n):
+    terms = np.random.default_rng(n).standard_normal((n, 500), dtype=np.float32)
+    before, held, most, busy = terms.copy(), [0], [0], threading.Lock()
+
+    def gone():
+        with busy:
+            held[0] -= 1
+
+    def call(job, i):
+        out = terms[i].copy()
+        with busy:
+            held[0] += 1
+            most.append(held[0])
+        weakref.finalize(out, gone)
+        return out
+
+    for n_threads in (1, 3):
+        found = sum_on_engine(None, call, lambda where: where, None, range(n), n_threads)
+        assert np.array_equal(found, by_fours(list(terms)))
+        del found
+        # a sum for each level, and what is done or being done
+        assert max(most) <= np.ceil(np.log2(n) / 2) + 1 + (n_threads if n_threads > 1 else 0)
+        most.clear()
+    left_to_right = np.add.accumulate(terms)[-1]  # the control, but where it is the same order
+    assert (n <= 5) == np.array_equal(left_to_right, by_fours(list(terms)))
+    assert np.array_equal(terms, before) and held[0] == 0
+
+
+def test_pairs_of_shards_are_those_of_the_corpus(tmp_path):
+    docs, corpus = random_corpus()
+    shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=30, shard_tokens=20)
+    rng = np.random.default_rng(1)
+    a, Q = rng.standard_normal((30, 5)).astype(np.float32), pairs_plain(docs, 30)
+    pairs, whole = ShardPairs(shards, tmp_path), CorpusPairs(corpus)
+    assert len(pairs.shards) > 5 and np.array_equal(pairs.n_v, whole.n_v)
+    for one in (pairs, whole):
+        assert np.allclose(one.multiply_pairs(a), Q @ a, atol=1e-4)
+    corner = rng.standard_normal((4, 5)).astype(np.float32)
+    gram, b = corner @ corner.T, a @ corner.T
+    before = b.copy()
+    shares = np.empty_like(b)
+    share_words(gram, b.copy(), 1e-4, shares)
+    for one in (pairs, whole):
+        assert np.array_equal(one.share_words(gram, before.copy()), shares)
+    assert np.array_equal(pairs.share_words(gram, b), shares) and np.array_equal(b, before)
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
+
+
+def test_workers_begin_as_threads_do(tmp_path):
+    "A sample, anchor words, random topics: the same bytes from workers, threads and one thread."
+    dask = pytest.importorskip("distributed")
+    _, corpus = zipf_corpus(6, n_docs=600)
+    shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=400, shard_tokens=2000)
+    model = HDP("parallel", n_chains=1, n_iter=1, n_jobs=1, moves=0, random_state=0)
+    drawn = lambda **how: shards.sample(np.random.default_rng(0), 3000, **how)
+    begun = lambda run, **how: fit(clone(model), shards, tmp_path / run, **how)
+    here, one = drawn(), begun("one", n_anchors=12)
+    random = begun("random", n_anchors=None) if model.set_params(init=30) else None
+    with dask.Client(
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+    ) as client:
+        for how in ({"client": client}, {"n_threads": 2}):
+            there = drawn(**how)
+            assert np.array_equal(there.x, here.x) and np.array_equal(there.offsets, here.offsets)
+        there = begun("there", client=client, n_anchors=12)
+        drawn_there = begun("random there", client=client)
+    threads = begun("threads", n_anchors=12) if model.set_params(n_jobs=2) else None
+    for want, found in ((one, there), (one, threads), (random, drawn_there)):
+        assert all(np.array_equal(a, b) for a, b in zip(want.samples_[-1], found.samples_[-1]))
+    assert not np.array_equal(one.components_, random.components_)
+    assert not list((tmp_path / "there").glob("job-pairs*"))
 
 
 def test_a_fit_to_shards_keeps_its_anchors(tmp_path):

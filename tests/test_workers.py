@@ -100,6 +100,42 @@ def test_moves_between_sweeps(corpus, alone, tmp_path):
     assert not same(want, alone)
 
 
+DEADLY = """
+import os
+import signal
+from hdp_nb import begin_shards
+
+multiply, done = begin_shards.multiply_pairs, []
+
+
+def once_more(*args):
+    done.append(1)
+    if len(done) == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    multiply(*args)
+
+
+begin_shards.multiply_pairs = once_more
+"""
+
+
+@pytest.mark.parametrize("n, deadly", [(1, False), (4, False), (2, True)])
+def test_anchor_words(corpus, tmp_path, n, deadly):
+    "By any number of workers, one of which may die while it multiplies, as by this process."
+    begun = lambda run, **how: fit(HDP(**MODEL), corpus, tmp_path / run, n_anchors=8, **how)
+    begun("here")
+    with local_workers(n) as client:
+        before = client.run(os.getpid)
+        if deadly:
+            client.run(exec, DEADLY, {}, workers=[min(before)])
+        begun("there", client=client)
+        client.wait_for_workers(n, timeout=60)
+        assert (set(before.values()) == set(client.run(os.getpid).values())) == (not deadly)
+    want, found = (load_npz(tmp_path / run / "anchors.npz") for run in ("here", "there"))
+    assert want.keys() == found.keys() and all(np.array_equal(want[k], found[k]) for k in want)
+    assert same(contents(tmp_path / "there"), contents(tmp_path / "here"))
+
+
 @pytest.mark.parametrize(
     "model", [HDP(**MODEL), OnlineHDP(3, random_state=0)], ids=["hdp", "online"]
 )
