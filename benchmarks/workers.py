@@ -1,7 +1,7 @@
-"""What worker processes cost and bring: a sweep over a corpus in shards by one thread, by two, by
-one worker process and by two.
+"""What worker processes cost and bring: a sweep over a corpus in shards, and a start by anchor
+words, by threads and by worker processes.
 
-    python benchmarks/workers.py [--workers 1 2] [--shards 2 6] [--topics 100] [--sweeps 7]
+    python benchmarks/workers.py [--workers 1 2 4 8] [--shards 2 6] [--topics 100] [--sweeps 7]
 
 Shards of a million tokens over 20,000 words, as streaming.py draws them; sweeps begin with the
 topics of the first one, fitted alone. Workers are processes of a local
@@ -9,8 +9,9 @@ dask cluster on this machine, one thread each. For every way to sweep, from the 
 the same numbers): seconds by the clock, of them those in which documents are swept and
 scored (the tasks); CPU seconds of this process and of the workers; bytes of the jobs that workers
 read, of the results that come back, of the topics on disk. The quickest sweep of some, after
-one that compiles. Then the same for a longer corpus. Goes to benchmarks/results/workers.json, which
-nbs/81_distributed.ipynb shows.
+one that compiles. Beside it the quicker of two starts: as many topics by anchor words, of which the
+products of pairs of words and the words' equations are tasks. Then the same for a longer corpus.
+Goes to benchmarks/results/workers.json, which nbs/81_distributed.ipynb shows.
 """
 
 import argparse
@@ -25,6 +26,22 @@ from common import machine, save, table
 def cpu(client):
     "CPU seconds so far: of this process, of the workers."
     return time.process_time(), sum(client.run(time.process_time).values()) if client else 0.0
+
+
+def measure_start(corpus, n_topics, folder, client=None, threads=1):
+    "Seconds by the clock, and CPU seconds here and of the workers, of a start by anchor words."
+    from hdp_nb.anchors import anchor_topics
+    from hdp_nb.begin_shards import ShardPairs
+
+    rows = []
+    for _ in range(3):
+        start, before = time.perf_counter(), cpu(client)
+        pairs = ShardPairs(corpus, folder, client, threads)
+        anchor_topics(pairs, n_topics, random_state=0)
+        used = (b - a for a, b in zip(before, cpu(client)))
+        rows.append((time.perf_counter() - start, *used))
+    names = "start_wall", "start_cpu_here", "start_cpu_workers"
+    return {name: round(value, 3) for name, value in zip(names, min(rows[1:]))}
 
 
 def measure(corpus, counts, eta, folder, n, client=None, threads=1):
@@ -99,7 +116,7 @@ def measure(corpus, counts, eta, folder, n, client=None, threads=1):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument(
         "--shards",
         type=int,
@@ -135,15 +152,9 @@ def main():
 
         def add(how, n, client=None, threads=1):
             for corpus in corpora:
-                found = measure(
-                    corpus,
-                    counts,
-                    ETA,
-                    folder / f"{how}-{n}-{corpus.n_tokens}",
-                    args.sweeps,
-                    client,
-                    threads,
-                )
+                run = folder / f"{how}-{n}-{corpus.n_tokens}"
+                found = measure(corpus, counts, ETA, run, args.sweeps, client, threads)
+                found |= measure_start(corpus, args.topics, run, client, threads)
                 runs.append(
                     {
                         "how": how,

@@ -175,12 +175,14 @@ def on_client(
     read: Callable[[Any], Any],
     where: Any,
     parts: Sequence,
+    n_threads: int = 1,
 ) -> Iterator[tuple[Any, Any]]:
-    """Do tasks on the workers of a dask client.
+    """Do tasks here or on the workers of a dask client, which read what they share from a file.
 
     Parameters
     ----------
-    client : dask.distributed.Client
+    client : dask.distributed.Client or None
+        None: threads of this process.
     call : callable
         A task: `call(job, part)`, without side effects that a repetition could harm.
     read : callable
@@ -189,12 +191,17 @@ def on_client(
         What `read` takes: its file, which all workers must see.
     parts : sequence
         One for each task.
+    n_threads : int
+        Of this process.
 
     Yields
     ------
     (part, result)
         As results come.
     """
+    if client is None:
+        yield from on_engine(None, call, read(where), parts, n_threads)
+        return
     task = partial(_on_worker, hdp_nb.__version__, call, read, where)
     futures = client.map(task, parts, pure=False, retries=2)
     yield from _results(_address(client), futures, parts)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdp_nb import distributed, stream_shards
+from hdp_nb import begin_shards, distributed, stream_shards
 from hdp_nb import shards as shards_module
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
@@ -248,7 +248,8 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
             yield part, result
 
     monkeypatch.setattr(distributed, "on_client", twice)
-    monkeypatch.setattr(shards_module, "on_engine", lambda client, *args: on_engine(None, *args))
+    for module in (shards_module, begin_shards):
+        monkeypatch.setattr(module, "on_engine", lambda client, *args: on_engine(None, *args))
     client = SimpleNamespace(map=None, nthreads=None)
     assert same(fit(HDP(**MODEL), shards, tmp_path / "run", client), whole)
     shutil.rmtree(tmp_path / "run")  # a worker may remember jobs: no two have the same name
@@ -341,7 +342,7 @@ def test_tasks_and_topics_of_tokens_elsewhere(tmp_path, shards, whole):
 
 DEADLY = """
 import sys
-from hdp_nb import distributed, stream_shards
+from hdp_nb import begin_shards, distributed, stream_shards
 from hdp_nb import shards as shards_module
 sys.path.insert(0, {folder!r})
 from test_distributed import kill_in_the_middle
