@@ -1,11 +1,14 @@
 """Streams that are sampled, beside variational ones and the direct sampler, by CPU time.
 
-    python benchmarks/stream_gibbs.py [--sets zipf drift sotu kjv] [--seeds 2]
+    python benchmarks/stream_gibbs.py [--sets zipf drift sotu kjv cgc nips long] [--seeds 2]
 
 One pass over a set, held-out documents scored by completion (four fifths of their words are seen)
 with the E-step's weights for all models. zipf: 20,000 documents of 100 words over 3,000, of 95
 topics whose frequencies are 1/rank; drift: the same topics, of which 60 come into the stream only
-in its second, third and fourth quarter; sotu, kjv: the bundled texts, a tenth held out. OnlineHDP,
+in its second, third and fourth quarter; long: the fifty million tokens of streaming.py, 250,000
+documents over 20,000 words, of 95 topics above a ten-thousandth; sotu, kjv: the bundled texts; cgc,
+nips, in the folder that HDP_NB_DATA names: abstracts, and papers with their sections as one corpus;
+a tenth of a text is held out. Sets that are run replace their rows of the results. OnlineHDP,
 e_step="variational" and e_step="gibbs", otherwise as they are by default; the direct sampler
 from 100 topics, eta learned, stopped after the CPU time of the latter, twice, and four times that;
 and the same with its moves. A topic is found at a cosine of .9. Everything has been compiled before
@@ -13,18 +16,24 @@ the clock starts.
 """
 
 import argparse
+import os
 import time
+from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from common import cosines, machine, save, table
+import streaming
+from common import cosines, machine, nips_sections, save, saved, table
+from common import load as load_set
 
-from hdp_nb import HDP, OnlineHDP, load_corpus
+from hdp_nb import HDP, OnlineHDP
 from hdp_nb.corpus import Corpus
 from hdp_nb.evaluate import document_completion
 from hdp_nb.online import predict_tokens
 from hdp_nb.variational import VariationalState
 
+SETS = ["zipf", "drift", "sotu", "kjv", "cgc", "nips", "long"]
+FILES = {"cgc": Path(os.environ.get("HDP_NB_DATA", ".")) / "cgc" / "cgc.npz"}
 K, V, LENGTH, ALPHA, ETA = 95, 3000, 100, 2.0, 0.05
 
 
@@ -56,7 +65,14 @@ def load(name, seed):
         X = sp.vstack([planted(5000, [seed, q], n)[0] for q, n in enumerate(hidden)])
         test, phi = planted(400, [seed, 9])
         return Corpus.from_matrix(X.tocsr()), Corpus.from_matrix(test), phi
-    corpus, rng = load_corpus(name), np.random.default_rng(seed)
+    if name == "long":
+        parts = [*streaming.shards(50_000_000, 1)]  # one after the other in one array
+        x, lengths = (np.concatenate([getattr(p, a) for p in parts]) for a in ("x", "doc_lengths"))
+        [test], (beta, phi) = streaming.shards(500 * streaming.LENGTH, 2), streaming.truth()
+        corpus = Corpus(x, np.append(0, np.cumsum(lengths)), n_words=streaming.V)
+        return corpus, test, phi[beta > 1e-4]
+    corpus = nips_sections() if name == "nips" else load_set(FILES.get(name, name))[0]
+    rng = np.random.default_rng(seed)
     train, test = corpus.split_docs(corpus.n_docs // 10, rng)
     return train[rng.permutation(train.n_docs)], test, None
 
@@ -73,9 +89,8 @@ def judge(state, test, phi):
 
 def stream(train, e_step, seed):
     "State after one pass, CPU seconds."
-    model, began = OnlineHDP(e_step=e_step, random_state=seed), time.process_time()
-    for lo in range(0, train.n_docs, 4000):
-        model.partial_fit(train[lo : lo + 4000])
+    began = time.process_time()
+    model = OnlineHDP(e_step=e_step, n_passes=1, n_jobs=1, random_state=seed).fit(train)
     fields = ("lam", "beta", "alpha", "gamma", "eta")
     return [model.state_[name] for name in fields], time.process_time() - began
 
@@ -106,7 +121,7 @@ def sampler(train, marks, seed, judged, **params):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--sets", nargs="+", default=["zipf", "drift", "sotu", "kjv"])
+    parser.add_argument("--sets", nargs="+", default=SETS)
     parser.add_argument("--seeds", type=int, default=2)
     options = parser.parse_args()
     small = load("kjv", 0)[0][:200]
@@ -115,21 +130,23 @@ def main():
         model.partial_fit(small[100:])
     for moves in ("auto", 0):
         HDP("direct", eta_prior=(1, 1), n_iter=120, n_chains=1, moves=moves).fit(small[:50])
-    rows = []
     for name in options.sets:
-        for seed in range(options.seeds):
+        rows = [row for row in saved("stream_gibbs").get("rows", []) if row["set"] != name]
+        for seed in range(options.seeds if name != "long" else 1):
             train, test, phi = load(name, seed)
             judged = lambda state, test=test, phi=phi: judge(state, test, phi)
             case = {"set": name, "seed": seed}
             for e_step in ("variational", "gibbs"):
                 state, seconds = stream(train, e_step, seed)
+                print(name, seed, e_step, round(seconds, 1), flush=True)
                 found = {"model": e_step, "s": round(seconds, 1), "times": 1}
                 rows.append(case | found | judged(state))
             marks = [seconds, 2 * seconds, 4 * seconds]
             for row, times in zip(sampler(train, marks, seed, judged, moves=0), (1, 2, 4)):
                 rows.append(case | {"model": "direct", "times": times} | row)
-            for row in sampler(train, marks[:1], seed, judged):
-                rows.append(case | {"model": "direct, moves", "times": 1} | row)
+            if name != "long":
+                for row in sampler(train, marks[:1], seed, judged):
+                    rows.append(case | {"model": "direct, moves", "times": 1} | row)
             names = ["set", "seed", "model", "times", "s", "score", "topics", "found"]
             table(names, [[str(row[n]) for n in names] for row in rows[-6:]])
             save("stream_gibbs", {"machine": machine(), "rows": rows})
