@@ -63,7 +63,7 @@ def gibbs(sampler, moves=0):
     def start(corpus, eta, seed):
         import numpy as np
 
-        from hdp_nb import direct, franchise, parallel
+        from hdp_nb import direct, franchise, lda, parallel, topics
         from hdp_nb.hdp_split_merge import HDPSplitMerge
 
         kind = {
@@ -71,7 +71,7 @@ def gibbs(sampler, moves=0):
             "direct": direct.DirectSampler,
             "hybrid": direct.HybridSampler,
             "parallel": parallel.ParallelSampler,
-            "LDA": direct.LDASampler,
+            "LDA": lda.LDASampler,
         }[sampler]
         model, rng = (
             kind(
@@ -90,7 +90,7 @@ def gibbs(sampler, moves=0):
 
         return (
             step,
-            lambda: franchise.predictive_topics(model.snapshot(state[0])),
+            lambda: topics.predictive_topics(model.snapshot(state[0])),
             lambda: int(model.snapshot(state[0]).n_vk.shape[1]),
         )
 

@@ -2,15 +2,17 @@
 words, by threads and by worker processes.
 
     python benchmarks/workers.py [--workers 1 2 4 8] [--shards 2 6] [--topics 100] [--sweeps 7]
+                                 [--large 20]
 
 Shards of a million tokens over 20,000 words, as streaming.py draws them; sweeps begin with the
-topics of the first one, fitted alone. Workers are processes of a local
-dask cluster on this machine, one thread each. For every way to sweep, from the same start (all draw
-the same numbers): seconds by the clock, of them those in which documents are swept and
-scored (the tasks); CPU seconds of this process and of the workers; bytes of the jobs that workers
-read, of the results that come back, of the topics on disk. The quickest sweep of some, after
-one that compiles. Beside it the quicker of two starts: as many topics by anchor words, of which the
-products of pairs of words and the words' equations are tasks. Then the same for a longer corpus.
+topics of the first one, fitted alone. Workers are processes of a local dask cluster on this
+machine, one thread each. For every way to sweep, from the same start (all draw the same numbers):
+seconds by the clock, of them those in which documents are swept and scored (the tasks); CPU seconds
+of this process and of the workers; bytes of the jobs that workers read, of the results that come
+back, of the topics on disk. The quickest sweep of some, after one that compiles. Beside it the
+quicker of two starts: as many topics by anchor words, of which the products of pairs of words and
+the words' equations are tasks. Then the same for a longer corpus, and by one thread for a much
+longer one.
 Goes to benchmarks/results/workers.json, which nbs/81_distributed.ipynb shows.
 """
 
@@ -85,7 +87,7 @@ def measure(corpus, counts, eta, folder, n, client=None, threads=1):
                 {
                     "wall": time.perf_counter() - start,
                     "documents": spent["sweep_documents"],
-                    "score": spent["log_doc_blocks"],
+                    "score": spent["log_doc_blocks"] + spent["log_mixture_blocks"],
                     "cpu_here": here,
                     "cpu_workers": there,
                     "jobs_mb": (
@@ -128,6 +130,9 @@ def main():
         "--topics", type=int, default=100, help="that the fit of the first shard begins with"
     )
     parser.add_argument("--sweeps", type=int, default=7)
+    parser.add_argument(
+        "--large", type=int, default=20, help="shards of a corpus for one thread and three sweeps"
+    )
     args = parser.parse_args()
     from distributed import Client, LocalCluster
     from streaming import DOCS, ETA, LENGTH, V, shards
@@ -142,18 +147,19 @@ def main():
             write_shards(
                 folder / f"corpus-{n}", islice(shards((n + 1) * LENGTH * DOCS, 1), n), n_words=V
             )
-            for n in args.shards
+            for n in (*args.shards, args.large)
         ]
+        large = corpora.pop()
         counts = (
             HDP("direct", eta=ETA, n_iter=30, init=args.topics, random_state=0)
             .fit(corpora[0].shard(0))
             .samples_[-1]
         )
 
-        def add(how, n, client=None, threads=1):
+        def add(how, n, client=None, threads=1, corpora=corpora, sweeps=args.sweeps):
             for corpus in corpora:
                 run = folder / f"{how}-{n}-{corpus.n_tokens}"
-                found = measure(corpus, counts, ETA, run, args.sweeps, client, threads)
+                found = measure(corpus, counts, ETA, run, sweeps, client, threads)
                 found |= measure_start(corpus, args.topics, run, client, threads)
                 runs.append(
                     {
@@ -166,6 +172,7 @@ def main():
                     }
                 )
 
+        add("threads", 1, corpora=[large], sweeps=3)
         for n in args.workers:
             add("threads", n, threads=n)
         for n in args.workers:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LEAST_WEIGHT', 'NO_SEEDS', 'MOST_KEPT', 'draw_weighted', 'last_possible',
-           'document_alpha', 'renumber_topics', 'weigh_topics', 'find_pool', 'TopicWorkspace',
+           'document_alpha', 'renumber_topics', 'find_pool', 'TopicWorkspace',
            'new_topic_workspace', 'bound_eta', 'resample_eta', 'resample_alpha', 'FranchisePrior',
            'resample_hyperparameters', 'log_likelihood', 'pad_capacity', 'capacity_step',
            'resize_capacity', 'TopicCounts', 'count_documents', 'documents_by_topic', 'keep_counts',
@@ -129,27 +129,6 @@ def renumber_topics(state: Any, label: np.ndarray) -> bool:
     for i in range(z.shape[0]):
         z[i] = label[z[i]]
     return True
-
-# %% ../nbs/13_topics.ipynb #925a3dd6
-@njit(nogil=True)
-def weigh_topics(p: np.ndarray, coef: np.ndarray, n_vk: np.ndarray, v: int, eta: Any) -> None:
-    """Unnormalised probability of every topic for one token: p[k] = coef[k] (n_vk[v, k] + eta).
-
-    Parameters
-    ----------
-    p : float array, shape (capacity,)
-        Overwritten.
-    coef : float array, shape (capacity,)
-        What does not depend on the word, (K1).
-    n_vk : int array, shape (V, capacity)
-        Tokens of each word in each topic, the token itself excluded.
-    v : int
-        The token's word.
-    eta : float
-        Dirichlet parameter of the topics.
-    """
-    for k in range(p.shape[0]):
-        p[k] = coef[k] * (n_vk[v, k] + eta)
 
 # %% ../nbs/13_topics.ipynb #25a473ec
 LEAST_WEIGHT = 1e-300  # a weight that rounds to 0 could never be drawn again

@@ -35,15 +35,15 @@ from .special import antoniak, sample_dirichlet, sample_log_dirichlet
 from hdp_nb.topics import (
     LEAST_WEIGHT,
     TopicWorkspace,
-    draw_weighted,
     find_pool,
+    last_possible,
     log_likelihood,
     renumber_topics,
     resample_alpha,
     resample_eta,
-    weigh_topics,
 )
 from .traces import log_mixture, new_trace_weights, set_weights
+from .vector_kernels import find, weigh
 
 # %% ../nbs/31_tree.ipynb #4719facf
 class TreeState(NamedTuple):
@@ -166,8 +166,7 @@ def assign_in_tree(
     z, n_vk, n_k, beta = state.z, state.n_vk, state.n_k, state.beta
     leaf, first, end = tree.node[j], offsets[j], offsets[j + 1]
     F = tree.given.shape[0] - tree.seeds.shape[1]
-    n_jk, prior, total = work.n_jk, work.mass, work.total
-    coef, p, partial = work.coef, work.p, work.partial
+    n_jk, prior, total, coef = work.n_jk, work.mass, work.total, work.coef
     alpha, eta = state.alpha[()], state.eta[()]
     pool, spare = find_pool(n_k, beta[0])
     n_jk[:] = 0.0
@@ -178,28 +177,38 @@ def assign_in_tree(
         prior[k] = alpha * beta[leaf, k]
         total[k] = n_k[k] + n_vk.shape[0] * eta
         coef[k] = (n_jk[k] + prior[k]) / total[k]
-    for i in range(start, end):
-        if spare < 0:  # no slot for the pool to move to: the driver adds capacity and calls again
-            return i
-        v, k = x[i], z[i]
-        if k >= 0:
-            n_jk[k] -= 1.0
-            if k >= F:  # a given topic keeps its words
-                n_vk[v, k] -= 1
-                n_k[k] -= 1
-                total[k] -= 1.0
-                if n_k[k] == 0:  # the topic dies
-                    join_pool(beta, k, pool)
-                    prior[pool], prior[k] = alpha * beta[leaf, pool], 0.0
-                    coef[pool] = prior[pool] / total[pool]
-            coef[k] = (n_jk[k] + prior[k]) / total[k]
-        weigh_topics(p, coef, n_vk, v, eta)
-        k = draw_weighted(rng, p, partial)
-        n_jk[k] += 1.0
-        if k >= F:
-            n_vk[v, k] += 1
-            n_k[k] += 1
-            total[k] += 1.0
+    i = start
+    while i < end and spare >= 0:  # with no slot left for the pool, the driver enlarges the arrays
+        v, old = x[i], z[i]
+        if old >= 0 and (old < F or n_k[old] > 1):
+            one = 0.0 if old < F else 1.0  # a given topic keeps its words
+            s = (n_jk[old] - 1.0 + prior[old]) / (total[old] - one)
+            own = s * (n_vk[v, old] - one + eta)
+            d = own - coef[old] * (n_vk[v, old] + eta)
+            everything, before = weigh(coef, n_vk, v, eta, old)
+            u = rng.random() * (everything + d)
+            if (before <= u) & (u < before + own):  # it stays; `&`: `and` would branch twice
+                i += 1
+                continue
+            k = find(coef, n_vk, v, eta, u, old, d)
+            coef[old] = s
+        else:
+            if old >= 0:  # the topic dies
+                join_pool(beta, old, pool)
+                prior[old], prior[pool] = 0.0, alpha * beta[leaf, pool]
+                coef[old], coef[pool] = 0.0, prior[pool] / total[pool]
+            everything, _ = weigh(coef, n_vk, v, eta, 0)
+            k = find(coef, n_vk, v, eta, rng.random() * everything, 0, 0.0)
+        if k >= coef.shape[0] or coef[k] <= 0.0:
+            k = last_possible(coef)
+        for step in (-1, 1):
+            q = old if step < 0 else k
+            if q >= 0:
+                n_jk[q] += step
+                if q >= F:
+                    n_vk[v, q] += step
+                    n_k[q] += step
+                    total[q] += step
         if k == pool:  # a topic is born
             pool = spare
             split_pool(rng, state, tree, leaf, k, pool, work.scratch[:2])
@@ -208,7 +217,8 @@ def assign_in_tree(
             _, spare = find_pool(n_k, beta[0])
         coef[k] = (n_jk[k] + prior[k]) / total[k]
         z[i] = k
-    return end
+        i += 1
+    return i
 
 # %% ../nbs/31_tree.ipynb #1c31f7ad
 @njit(nogil=True)

@@ -52,7 +52,6 @@ from hdp_nb.topics import (
     resample_alpha,
     resample_eta,
     resample_hyperparameters,
-    weigh_topics,
 )
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
@@ -775,13 +774,6 @@ def test_resample_eta():
         draws.append(resample_eta(rng, draws[-1], n_vk, n_k, NO_SEEDS, gamma_prior(a, b)))
     assert abs(np.mean(draws) / mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws) / mean(1) - 1)
     assert resample_eta(rng, 1e-6, n_vk, n_k, NO_SEEDS, gamma_prior(1e-3, 1e12)) == 1e-6
-
-
-def test_weights_of_topics_for_a_word():
-    rng, n_vk, p = np.random.default_rng(0), np.array([[3, 0, 5], [0, 0, 2]]), np.ones(3)
-    coef = rng.random(3)
-    weigh_topics(p, coef, n_vk, 1, 0.3)
-    assert p == pytest.approx(coef * [0.3, 0.3, 2.3], rel=1e-15)
 
 
 def test_bounds_of_eta():
