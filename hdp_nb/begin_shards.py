@@ -88,8 +88,7 @@ def shared_job(
     place: Place,
     **arrays: Any,
 ) -> Iterator[tuple[Callable, Any]]:
-    """What tasks have in common, made by each worker from one file of arrays; it is there for a
-    `with` block.
+    """Have what tasks have in common, made by each worker from one file of arrays, for a block.
 
     Parameters
     ----------
@@ -360,14 +359,16 @@ class ShardPairs:
 
     def multiply_pairs(self, a: np.ndarray) -> np.ndarray:
         "Return Q a, for a float32 array of shape (V, d)."
-        with self._job(a=a) as job:
-            return sum_on_engine(self.client, multiply_shards, *job, self.shards, self.n_threads)
+        with self._job(a=a) as (read, where):
+            how = self.client, multiply_shards, read, where, self.shards, self.n_threads
+            return sum_on_engine(*how)
 
     def share_words(self, gram: np.ndarray, b: np.ndarray) -> np.ndarray:
         "Return the weights (N4), shape (V, K), from inner products as in `share_words`."
-        with self._job(gram=gram, b=b) as job:
-            found = dict(on_client(self.client, share_some_words, *job, self.words, self.n_threads))
+        with self._job(gram=gram, b=b) as (read, where):
+            how = self.client, share_some_words, read, where, self.words, self.n_threads
+            found = dict(on_client(*how))
         return np.concatenate([found[part] for part in self.words])
 
-    def _job(self, **arrays):
+    def _job(self, **arrays: Any) -> Any:
         return shared_job(self.client, pairs_job, self.corpus, self.place, **arrays)

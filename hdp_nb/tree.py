@@ -167,18 +167,18 @@ def assign_in_tree(
     leaf, first, end = tree.node[j], offsets[j], offsets[j + 1]
     F = tree.given.shape[0] - tree.seeds.shape[1]
     n_jk, prior, total, coef = work.n_jk, work.mass, work.total, work.coef
-    alpha, eta = state.alpha[()], state.eta[()]
+    alpha, eta = float(state.alpha[()]), float(state.eta[()])
     pool, spare = find_pool(n_k, beta[0])
     n_jk[:] = 0.0
     for i in range(first, end):
         if z[i] >= 0:
             n_jk[z[i]] += 1.0
     for k in range(coef.shape[0]):
-        prior[k] = alpha * beta[leaf, k]
-        total[k] = n_k[k] + n_vk.shape[0] * eta
+        prior[k], total[k] = alpha * beta[leaf, k], n_k[k] + n_vk.shape[0] * eta
         coef[k] = (n_jk[k] + prior[k]) / total[k]
-    i = start
-    while i < end and spare >= 0:  # with no slot left for the pool, the driver enlarges the arrays
+    for i in range(start, end):
+        if spare < 0:  # no slot for the pool to move to: the driver adds capacity and calls again
+            return i
         v, old = x[i], z[i]
         if old >= 0 and (old < F or n_k[old] > 1):
             one = 0.0 if old < F else 1.0  # a given topic keeps its words
@@ -188,10 +188,8 @@ def assign_in_tree(
             everything, before = weigh(coef, n_vk, v, eta, old)
             u = rng.random() * (everything + d)
             if (before <= u) & (u < before + own):  # it stays; `&`: `and` would branch twice
-                i += 1
                 continue
-            k = find(coef, n_vk, v, eta, u, old, d)
-            coef[old] = s
+            k, coef[old] = find(coef, n_vk, v, eta, u, old, d), s
         else:
             if old >= 0:  # the topic dies
                 join_pool(beta, old, pool)
@@ -207,8 +205,7 @@ def assign_in_tree(
                 n_jk[q] += step
                 if q >= F:
                     n_vk[v, q] += step
-                    n_k[q] += step
-                    total[q] += step
+                    n_k[q], total[q] = n_k[q] + step, total[q] + step
         if k == pool:  # a topic is born
             pool = spare
             split_pool(rng, state, tree, leaf, k, pool, work.scratch[:2])
@@ -217,8 +214,7 @@ def assign_in_tree(
             _, spare = find_pool(n_k, beta[0])
         coef[k] = (n_jk[k] + prior[k]) / total[k]
         z[i] = k
-        i += 1
-    return i
+    return end
 
 # %% ../nbs/31_tree.ipynb #1c31f7ad
 @njit(nogil=True)
@@ -583,9 +579,8 @@ class TreeSampler(DirectSampler):
         paths = group_paths(corpus, self.levels)
         self.nodes, tree = plant_tree(paths, check_group_paths(groups, len(self.levels)))
         self.n_given, tables = take_given(topics, seeds, corpus.n_words, self.prior.eta.free)
-        self.tree = tree._replace(given=tables)
-        if seeds is not None:
-            self.tree = self.tree._replace(seeds=self.n_given)
+        seeded = {} if seeds is None else {"seeds": self.n_given}
+        self.tree = tree._replace(given=tables, **seeded)
         self._by_node = np.argsort(tree.node, kind="stable")
 
     def params(self) -> dict[str, Any]:
