@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['count_tokens', 'draw_by_word', 'advance', 'shared_job', 'StartJob', 'start_job',
-           'draw_shard', 'job_of_corpus', 'draw_random_shard', 'begin_at_random',
-           'begin_with_counts', 'pairs_job', 'multiply_shards', 'share_some_words', 'ShardPairs']
+           'draw_shard', 'draw_random_shard', 'begin_at_random', 'begin_with_counts', 'pairs_job',
+           'multiply_shards', 'share_some_words', 'ShardPairs']
 
 # %% ../nbs/81_begin_shards.ipynb #8b383860
 from collections.abc import Callable, Iterator
@@ -121,7 +121,7 @@ def shared_job(
 
 
 class StartJob(NamedTuple):
-    "What tasks that draw topics from counts have in common."
+    "All that tasks which draw topics from counts have in common."
 
     corpus: ShardedCorpus
     place: Place  # for the topics of the tokens
@@ -150,44 +150,6 @@ def draw_shard(job: StartJob, part: tuple) -> None:
     advance(rng, sum(corpus.tokens_of(before) for before in range(i)))
     z = draw_by_word(shard.x, rng.random(shard.n_tokens), below)
     write_shard_topics(corpus, place, 0, i, z)
-
-
-@contextmanager
-def job_of_corpus(
-    corpus: ShardedCorpus, place: Place, arrays: dict[str, Any], read: Any, client: Any = None
-) -> Iterator[tuple[Place, str]]:
-    """Have a file of arrays, and of where the corpus is, for as long as tasks need it.
-
-    Parameters
-    ----------
-    corpus : ShardedCorpus
-    place : Place
-        Of the file.
-    arrays : dict of arrays
-    read : callable
-        What reads the file, and keeps the last one, which is forgotten in the end.
-    client : dask.distributed.Client, optional
-        Whose workers read it, too.
-
-    Yields
-    ------
-    (place, name)
-    """
-    where = place, f"job-000000-{uuid4().hex}.npz"
-    of_corpus = {"folder": np.array(str(corpus.folder)), "corpus": np.array(corpus.digest)}
-    place.write_arrays(where[1], arrays | of_corpus)
-    try:
-        yield where
-    finally:
-        place.remove(where[1])
-        read.cache_clear()
-        if client is not None:
-            client.run(_forget, read.__name__, on_error="ignore")
-
-
-def _forget(name):
-    "What a worker keeps of the last job is large, and is not asked for again."
-    globals()[name].cache_clear()
 
 
 def draw_random_shard(job: tuple, part: tuple) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ __all__ = ['TINY_SHARE', 'TreeState', 'TreeSweep', 'split_pool', 'join_pool', 'a
 
 # %% ../nbs/31_tree.ipynb #dba35c95
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numba import njit
@@ -620,18 +620,16 @@ class TreeSampler(DirectSampler):
 
     def init(self, rng: np.random.Generator) -> TreeState:
         "Draw the state that a chain begins with."
-        c, F = self.corpus, self.tree.given.size
-        start: Any = self.begin
-        if isinstance(self.begin, tuple):
+        c, F, z = self.corpus, self.tree.given.size, cast(Any, self.begin)
+        if isinstance(z, tuple):
             return TreeState(*(a.copy() for a in self._given_state()))
-        if isinstance(start, str):
+        if isinstance(z, str):
             state = self._empty(F)
             state.beta[:, : F + 1] = node_weights(state.m_k, state.conc, self.tree.parent, F)
             return self._sweep(rng, state)
         H = F - self.tree.seeds.shape[1]  # topics that are held
-        z = start
-        if not isinstance(start, np.ndarray):
-            z = F - H + rng.integers(H + start, size=c.n_tokens)
+        if not isinstance(z, np.ndarray):
+            z = F - H + rng.integers(H + z, size=c.n_tokens)
             place_seeds(rng, c.x, z, self.tree.seeds)
         if z.shape != c.x.shape or not np.issubdtype(z.dtype, np.integer) or z.min(initial=0) < 0:
             raise ValueError(
