@@ -117,7 +117,7 @@ def shared_job(
         yield _read_shared, where
     finally:
         place.remove(where[1])
-        client.run(_forget_shared, on_error="ignore")
+    client.run(_forget_shared, on_error="ignore")  # not after an error: it would hide that
 
 
 class StartJob(NamedTuple):
