@@ -26,7 +26,7 @@ from numba.core import codegen
 from hdp_nb import corpus, dp, families, franchise, hmm, hmm_sampler, special, split_merge
 from hdp_nb.emissions import symbols
 from hdp_nb.synthetic import make_bars
-from hdp_nb.topics import new_topic_workspace, weigh_topics
+from hdp_nb.topics import new_topic_workspace
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "site" / "static" / "kernels.js"
@@ -71,7 +71,8 @@ def _weigh_customer(state, workspace, x, offsets, chosen, out):
     w = (workspace.m[0] + state.gamma[()]) / state.alpha[()]
     a = 1.0 / w
     franchise._refresh(workspace, w, k_jt, first, first + T)
-    weigh_topics(p, workspace.coef, state.n_vk, v, state.eta[()])
+    for o in range(len(p)):
+        p[o] = workspace.coef[o] * (state.n_vk[v, o] + state.eta[()])  # (K1)
     out[:] = 0.0
     total = p.sum()
     for b in range(T):
