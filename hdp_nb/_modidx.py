@@ -47,6 +47,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'hdp_nb/begin_shards.py'),
                                      'hdp_nb.begin_shards.draw_shard': ('begin_shards.html#draw_shard', 'hdp_nb/begin_shards.py'),
                                      'hdp_nb.begin_shards.multiply_shards': ('begin_shards.html#multiply_shards', 'hdp_nb/begin_shards.py'),
+                                     'hdp_nb.begin_shards.pack_counts': ('begin_shards.html#pack_counts', 'hdp_nb/begin_shards.py'),
                                      'hdp_nb.begin_shards.pairs_job': ('begin_shards.html#pairs_job', 'hdp_nb/begin_shards.py'),
                                      'hdp_nb.begin_shards.share_some_words': ( 'begin_shards.html#share_some_words',
                                                                                'hdp_nb/begin_shards.py'),

@@ -21,7 +21,7 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from .anchors import anchor_topics
-from .begin_shards import ShardPairs, begin_at_random, begin_with_counts, count_tokens
+from .begin_shards import ShardPairs, begin_at_random, begin_with_counts, pack_counts
 from .between_sweeps import AUTO_GROUPS, MOST_GROUPS, move_shards
 from .chain import run_chain, with_attributes
 from .checks import as_rng, check_int
@@ -104,15 +104,12 @@ def sweep_shard(job: Job, i: int) -> tuple[np.ndarray, ...]:
     m, n = np.zeros((2, 1, job.work.inv.size), np.int64)
     sweep_documents(0, 1, job.seed, job.L, state, plan, job.work._replace(m=m, n=n))
     write_shard_topics(job.corpus, job.place, job.t + 1, i, state.z)
-    n_vk = np.zeros((job.corpus.n_words, job.work.inv.size), np.int32)
-    count_tokens(plan.x, state.z, n_vk)
-    at, tables = np.flatnonzero(n_vk), state.n_tables
+    tables = state.n_tables
     return (
         smallest_ints(tables if job.state.alpha.ndim else tables.sum(keepdims=True)),
         m[0],
         n[0],
-        smallest_ints(at),
-        smallest_ints(n_vk.flat[at]),
+        *pack_counts(plan.x, state.z, job.corpus.n_words, job.work.inv.size),
     )
 
 
