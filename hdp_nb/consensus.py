@@ -27,34 +27,45 @@ _MOST_PASSES = 20
 
 # %% ../nbs/61_consensus.ipynb #71d96c53
 def _scaled(counts: Any) -> csr_array:
-    "The vectors (O1) as columns: the directions of the counts, scaled to the roots of their sums."
-    table = csr_array(counts).astype(np.float32)
+    "The vectors (O1) as rows: the directions of the counts, scaled to the roots of their sums."
+    table = csr_array(csr_array(counts).T).astype(np.float32)
     table.eliminate_zeros()
-    size = np.bincount(table.indices, table.data, minlength=table.shape[1])
-    norm = np.bincount(table.indices, table.data.astype(float) ** 2, minlength=table.shape[1])
+    row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    size = np.bincount(row, table.data, minlength=table.shape[0])
+    norm = np.bincount(row, table.data.astype(float) ** 2, minlength=table.shape[0])
     with np.errstate(invalid="ignore", divide="ignore"):
-        table.data *= np.sqrt(size / norm).astype(np.float32)[table.indices]
+        table.data *= np.sqrt(size / norm).astype(np.float32)[row]
     return table
 
 
+def _sizes(table: csr_array) -> np.ndarray:
+    "Squared lengths of the rows."
+    row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
+    return np.bincount(row, table.data**2.0, minlength=table.shape[0])
+
+
 def _add_matched(total: np.ndarray, table: csr_array, label: np.ndarray) -> None:
-    "Add the columns of `table` to the columns `label` of `total`, in place; -1 is nowhere."
-    row, to = np.repeat(np.arange(len(total)), np.diff(table.indptr)), label[table.indices]
+    "Add the rows of `table` to the columns `label` of `total`, in place; -1 is nowhere."
+    to = np.repeat(label, np.diff(table.indptr))
     known = to >= 0  # one column each: no cell twice
-    total[row[known], to[known]] += table.data[known]
+    total[table.indices[known], to[known]] += table.data[known]
 
 
-def _matched(table: csr_array, total: np.ndarray, least_cosine: float) -> np.ndarray:
-    "The column of `total` that each column of `table` is matched to by (O2); -1 for none."
-    inner = table.T @ total
-    size = np.sqrt(np.bincount(table.indices, table.data**2.0, minlength=table.shape[1]))
-    length = np.sqrt(np.einsum("vl,vl->l", total, total))
-    inner[inner < least_cosine * np.outer(size, length)] = 0
-    label, some = np.full(len(inner), -1), np.flatnonzero(inner.any(axis=0))
-    k, l = linear_sum_assignment(inner[:, some], maximize=True)
-    good = inner[k, some[l]] > 0
-    label[k[good]] = some[l[good]]
-    return label
+def _matched(tables: Sequence[csr_array], total: np.ndarray, least: float) -> list[np.ndarray]:
+    """The column of `total` that each row of each table is matched to by (O2); -1 for none.
+
+    Rows and columns whose cosine is below `least` are not matched.
+    """
+    labels, length = [], least * np.sqrt(np.einsum("vl,vl->l", total, total))
+    for table in tables:
+        inner = table @ total
+        inner[inner < np.sqrt(_sizes(table))[:, None] * length] = 0
+        label, some = np.full(len(inner), -1), np.flatnonzero(inner.any(axis=0))
+        k, l = linear_sum_assignment(inner[:, some], maximize=True)
+        good = inner[k, some[l]] > 0
+        label[k[good]] = some[l[good]]
+        labels.append(label)
+    return labels
 
 
 def _times_found(labels: Sequence[np.ndarray], n: int) -> np.ndarray:
@@ -92,12 +103,12 @@ def match_components(
     Equations (O1) and (O2) of the notebook.
     """
     tables = [_scaled(table) for table in counts]
-    sizes = [np.bincount(t.indices, t.data**2.0, minlength=t.shape[1]) for t in tables]
+    sizes = [_sizes(table) for table in tables]
     n_used = np.array([(size > 0).sum() for size in sizes])
     first = int(np.argmin(abs(n_used - np.median(n_used))))
-    total, labels = np.zeros((tables[0].shape[0], 0), np.float32), [np.zeros(0, int)] * len(tables)
+    total, labels = np.zeros((tables[0].shape[1], 0), np.float32), [np.zeros(0, int)] * len(tables)
     for s in (first, *(s for s in range(len(tables)) if s != first)):
-        labels[s] = _matched(tables[s], total, least_cosine)
+        (labels[s],) = _matched([tables[s]], total, least_cosine)
         new = np.flatnonzero((labels[s] < 0) & (sizes[s] > least_share * sizes[s].sum()))
         labels[s][new] = total.shape[1] + np.arange(len(new))
         total = np.append(total, np.zeros((len(total), len(new)), np.float32), axis=1)
@@ -106,8 +117,8 @@ def match_components(
         found = _times_found(labels, total.shape[1])
         kept = found >= max(least * len(tables), 1)
         number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
-        before, total = [number[label] for label in labels], total[:, kept]
-        labels = [_matched(table, total, least_cosine) for table in tables]
+        before, total = [number[label] for label in labels], np.compress(kept, total, axis=1)
+        labels = _matched(tables, total, least_cosine)
         if all(map(np.array_equal, before, labels)):
             break
         total = np.zeros_like(total)

@@ -227,7 +227,7 @@ class Convergence(dict):
 
     def __repr__(self) -> str:
         width = max(map(len, self), default=0)
-        number = lambda value, form: "-" if math.isnan(value) else format(value, form)
+        number = lambda value, form: format(value, form) if math.isfinite(value) else "-"
         n_chains = max((len(row.means) for row in self.values()), default=0)
         chains = " ".join(f"{f'chain {m}':>10s}" for m in range(n_chains))
         lines = [f"{'':{width}s} {chains} {'R-hat':>8s} {'ESS':>6s}  agree"]

@@ -34,7 +34,7 @@ from hdp_nb.priors import (
     resample_from,
 )
 from .recounts import POSITIVE, check_entries, check_same
-from .special import draw_log_categorical
+from .special import draw_log_categorical, log_rising
 
 # %% ../nbs/12_dp.ipynb #e5b90406
 def crp(rng: np.random.Generator, n: int, alpha: float) -> np.ndarray:
@@ -76,12 +76,13 @@ def crp(rng: np.random.Generator, n: int, alpha: float) -> np.ndarray:
 @njit(nogil=True)
 def log_eppf_compiled(n_k: np.ndarray, alpha: float) -> float:
     "Log probability of one partition, for compiled code: `log_eppf` without checks."
-    n, total = 0, 0.0
+    n, K, total = 0, 0, 0.0
     for size in n_k:
-        if size > 0:
-            n += size
-            total += math.log(alpha) + math.lgamma(size)
-    return total + math.lgamma(alpha) - math.lgamma(alpha + n)
+        n += size
+        K += int(size > 0)
+        if size > 2:  # the factorials of 0 and 1 are 1
+            total += math.lgamma(size)
+    return total + K * math.log(alpha) - log_rising(alpha, int(n))
 
 
 def log_eppf(n_k: ArrayLike, alpha: float) -> float:

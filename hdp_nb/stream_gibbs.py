@@ -527,9 +527,7 @@ class SampledStream:
     def __init__(self, rules: SweepRules):
         self.rules = rules
 
-    def start(
-        self, rng: np.random.Generator, n_words: int, n_topics: int, *concentrations: float
-    ) -> SampledState:
+    def start(self, rng: np.random.Generator, n_words: int, *concentrations: float) -> SampledState:
         "Return the state before any document is seen, of alpha, gamma and eta."
         return first_sampled_state(n_words, *concentrations)
 

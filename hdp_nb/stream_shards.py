@@ -9,7 +9,7 @@ __all__ = ['OnlineShardState', 'write_e_step', 'read_e_step', 'e_step_part', 'e_
 # %% ../nbs/80_stream_shards.ipynb #aa44c282
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -24,6 +24,7 @@ from .online_moves import ONLINE_MOVES, online_step
 from .parquet import Place
 from .recounts import check_entries, check_same, check_stream
 from .shards import ShardedCorpus
+from .streams import VariationalStream
 from .variational import EStep
 from .variational_models import ONLINE_TRACE, OnlineHDP
 
@@ -141,7 +142,8 @@ class OnlineShardSampler:
 
     def init(self, rng: np.random.Generator) -> OnlineShardState:
         "Return the state before the first shard."
-        state, _ = self.model._begin(rng, cast(Any, self.corpus), self.model.n_topics)
+        model, way = self.model, VariationalStream(self.model.n_topics)
+        state = way.start(rng, self.corpus.n_words, model.alpha, model.gamma, model.eta)
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
     def start(self, k: int) -> "OnlineShardSampler":

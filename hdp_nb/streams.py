@@ -45,17 +45,24 @@ def put_together(one: Docs, other: Docs) -> Docs:
 
 
 class VariationalStream:
-    "How a stream starts, makes a step and shows what waits: by variational inference."
+    """How a stream starts, makes a step and shows what waits: by variational inference.
+
+    Parameters
+    ----------
+    n_topics : int
+        Topics to begin with.
+    """
 
     state: Any = OnlineState
     batch_size = 200  # documents of a step
     judged = True  # by documents that nothing learns from; topics change by moves
 
-    def start(
-        self, rng: np.random.Generator, n_words: int, n_topics: int, *concentrations: float
-    ) -> OnlineState:
+    def __init__(self, n_topics: int = 10):
+        self.n_topics = n_topics
+
+    def start(self, rng: np.random.Generator, n_words: int, *concentrations: float) -> OnlineState:
         "Return the state before any document is seen, of alpha, gamma and eta."
-        return first_online_state(rng, n_words, n_topics, *concentrations)
+        return first_online_state(rng, n_words, self.n_topics, *concentrations)
 
     def step(
         self, rng: Any, state: Any, docs: Docs, n_docs: int, options: Any, judges: Docs | None
@@ -101,9 +108,14 @@ class FitPlan(NamedTuple):
 
 
 def plan_fit(
-    rng: np.random.Generator, n_docs: int, batch_size: int, n_passes: int, split_merge: bool
+    rng: np.random.Generator,
+    n_docs: int,
+    batch_size: int,
+    n_passes: int,
+    judged: bool,
+    least_steps: int = LEAST_STEPS,
 ) -> FitPlan:
-    """Set documents aside to judge moves, and choose the size of minibatches.
+    """Set documents aside to judge, and choose the size of minibatches.
 
     Parameters
     ----------
@@ -112,17 +124,19 @@ def plan_fit(
     batch_size : int
         Documents in a minibatch, at most, if that is at least `FEWEST`.
     n_passes : int
-    split_merge : bool
-        Whether there are moves.
+    judged : bool
+        Whether documents are set aside, if there are enough.
+    least_steps : int
+        Minibatches are smaller where there would be fewer in all passes.
 
     Returns
     -------
     FitPlan
     """
-    several = split_merge and n_passes > 1 and n_docs >= 2 * FEWEST
-    panel = min(max(n_docs // 10, FEWEST // 2), PANEL) if several else 0
+    enough = n_docs >= 2 * FEWEST
+    panel = min(max(n_docs // 10, FEWEST // 2), PANEL) if judged and enough else 0
     order = rng.permutation(n_docs)
-    size = max(min(batch_size, (n_docs - panel) * n_passes // LEAST_STEPS), FEWEST)
+    size = max(min(batch_size, (n_docs - panel) * n_passes // least_steps), FEWEST)
     return FitPlan(order[panel:], np.sort(order[:panel]), -(-(n_docs - panel) // size))
 
 
@@ -202,11 +216,11 @@ class Watch:
         Documents that judge, as `hide_half` cuts them: what is seen of each, what is hidden.
     n_parts : int
         Minibatches of a pass.
+    every : int, optional
+        Steps from one look to the next; about half a pass, at most 30, if it is not given.
 
     Attributes
     ----------
-    every : int
-        Steps from one look to the next: about half a pass, at most 30.
     rows : list of tuple of float
         One for every look, with the columns `LOOKS`; heldout is the mean log probability of a
         hidden token given the rest of its document.
@@ -214,9 +228,9 @@ class Watch:
         Whether at some look twice as many steps had gained less than `SETTLED`.
     """
 
-    def __init__(self, parts: tuple[Corpus, Corpus], n_parts: int):
-        self.parts, self.n_parts = parts, n_parts
-        self.every, self.rows = min(max(n_parts // 2, 5), 30), list[tuple[float, ...]]()
+    def __init__(self, parts: tuple[Corpus, Corpus], n_parts: int, every: int | None = None):
+        self.parts, self.n_parts, self.rows = parts, n_parts, list[tuple[float, ...]]()
+        self.every = min(max(n_parts // 2, 5), 30) if every is None else every
         self.settled = False
 
     def look(self, steps: int, state: OnlineState, n_jobs: int | None = None) -> None:

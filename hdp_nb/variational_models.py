@@ -27,6 +27,7 @@ from .online_moves import ONLINE_MOVES
 from .stream_gibbs import SampledStream, SweepRules
 from hdp_nb.streams import (
     FEWEST,
+    LEAST_STEPS,
     MOST_PASSES,
     FitPlan,
     Rows,
@@ -204,6 +205,24 @@ MANY_MORE = 10  # times as many topics a second stream begins with
 ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", *ONLINE_MOVES)
 
 
+def _learn(
+    rng: np.random.Generator,
+    way: VariationalStream | SampledStream,
+    state: OnlineState,
+    trace: Rows,
+    docs: Docs,
+    n_docs: int,
+    options: OnlineOptions,
+    judges: Docs | None = None,
+) -> OnlineState:
+    "Learn from a minibatch of a corpus of n_docs documents; without tokens nothing changes."
+    if not docs.lengths.sum():
+        return state._replace(seen=state.seen + len(docs.lengths))
+    state, info = way.step(rng, state, docs, n_docs, options, judges)
+    trace.append(info)
+    return state
+
+
 class OnlineHDP(VariationalTopics):
     """Hierarchical Dirichlet process topic model, from one minibatch at a time.
 
@@ -214,14 +233,15 @@ class OnlineHDP(VariationalTopics):
     ----------
     n_topics : int
         Topics to begin with. If `split_merge` is False, their number stays as it is. With
-        n_passes="auto" a second stream begins with ten times as many; e_step="gibbs" deals the
-        first minibatch out among as many.
+        n_passes="auto" a second stream begins with ten times as many. e_step="gibbs" deals the
+        first minibatch out among them, and a stream that is alone among ten times as many.
     e_step : {"variational", "gibbs"}
         How the documents of a minibatch are inferred. "gibbs" samples the topics of their tokens,
         with all topics integrated out: nearer to a sampler after one pass, with minibatches of
         thousands of documents. Topics are then born and die as in a sampler; without `split_merge`
-        none is born. `fit` makes one pass unless told otherwise, no documents judge, and eta stays
-        within a factor of ten of its start.
+        none is born. With n_passes="auto" each stream makes one pass, and documents that are
+        learned from last say which of the two is better; eta stays within a factor of ten of its
+        start.
     n_sweeps : int
         Gibbs sweeps of every minibatch, and ten times as many of the first; for e_step="gibbs".
     split_merge : bool
@@ -260,8 +280,9 @@ class OnlineHDP(VariationalTopics):
         Passes of `fit` over its documents, each in a new random order. After them it goes on with
         minibatches without new topics until ten in a row have merged and deleted nothing, at most
         60. "auto": as many as it takes until twice as many would predict words of the documents
-        that judge hardly better (by less than .01 a token), at most 100; and two streams, one after
-        the other, from few and from many topics, which ought to agree. The better one is shown.
+        that judge hardly better (by less than .01 a token), at most 100, or one where a minibatch
+        is sampled; and two streams, one after the other, from few and from many topics, which ought
+        to agree. The better one is shown.
     n_docs : int or None
         Size of the corpus that minibatches of `partial_fit` are drawn from; None is the number of
         documents seen so far. `fit` counts them.
@@ -383,24 +404,19 @@ class OnlineHDP(VariationalTopics):
             A bad argument or bad counts, named in the message.
         """
         options, corpus = self._options(), self._corpus(X, reset=True)
-        rng = as_rng(self.random_state)
-        docs, n_docs, moves = distinct_words(corpus), corpus.n_docs, options.split_merge
-        size, starts, halves = self._size(), [self.n_topics], None
-        if not self._way().judged:
-            order, none = rng.permutation(n_docs), np.empty(0, np.int64)
-            plan = FitPlan(order, none, -(-n_docs // size))
-        elif isinstance(self.n_passes, str):
-            plan = plan_fit(rng, n_docs, size, SHORT, split_merge=True)
+        rng, docs = as_rng(self.random_state), distinct_words(corpus)
+        auto, halves = isinstance(self.n_passes, str), None
+        ways = self._ways(apart=auto)
+        plan = self._plan(rng, ways[0], corpus.n_docs)
+        moves = ways[0].judged and options.split_merge
+        if auto:
             halves = hide_half(corpus[plan.judges] if len(plan.judges) else corpus, rng)
-            starts.append(MANY_MORE * self.n_topics if moves else self.n_topics)
-        else:
-            plan = plan_fit(rng, n_docs, size, self.n_passes, moves)
         streams: list[tuple[OnlineState, Rows, Watch | None]] = []
         self.interrupted_ = False
-        for K in starts:
-            state, trace = self._begin(rng, corpus, K)
-            watch = halves and Watch(halves, plan.n_parts)
-            state = self._stream(rng, state, trace, docs, plan, watch, callback)
+        for way in ways:
+            trace = Rows(ONLINE_TRACE)
+            watch = halves and Watch(halves, plan.n_parts, None if way.judged else plan.n_parts)
+            state = self._stream(rng, way, trace, docs, plan, watch, callback)
             if trace.n:
                 streams.append((drop_empty(state) if moves else state, trace, watch))
             if self.interrupted_:
@@ -412,13 +428,23 @@ class OnlineHDP(VariationalTopics):
         best = int(np.argmax([seen["heldout"][-1] for seen in looks])) if looks else 0
         self._end(rng, *streams[best][:2])
         self.looks_ = looks[best] if looks else {}
-        self._judge(watches)
+        self._judge(watches, settles=ways[0].judged)
         return self
+
+    def _plan(self, rng: np.random.Generator, way: Any, n_docs: int) -> FitPlan:
+        "How `fit` goes through its documents: a sampled stream once, in minibatches of full size."
+        if isinstance(self.n_passes, str):
+            n_passes, judged = SHORT if way.judged else 1, True
+        else:
+            n_passes = self.n_passes
+            judged = way.judged and bool(self.split_merge) and n_passes > 1
+        least_steps = LEAST_STEPS if way.judged else 1
+        return plan_fit(rng, n_docs, self._size(way), n_passes, judged, least_steps)
 
     def _stream(
         self,
         rng: np.random.Generator,
-        state: OnlineState,
+        way: VariationalStream | SampledStream,
         trace: Rows,
         docs: Docs,
         plan: FitPlan,
@@ -426,14 +452,17 @@ class OnlineHDP(VariationalTopics):
         callback: Callable[[int, OnlineState], object] | None,
     ) -> OnlineState:
         "Learn in passes from all documents; fills the trace."
-        panel, n_docs = take(docs, plan.judges), len(docs.lengths)
-        n_passes = None if watch else 1 if isinstance(self.n_passes, str) else self.n_passes
+        panel, n_docs, options = take(docs, plan.judges), len(docs.lengths), self._options()
+        options = options._replace(split_merge=options.split_merge and way.judged)
+        n_passes = None if isinstance(self.n_passes, str) else self.n_passes
+        if n_passes is None and not way.judged:
+            n_passes = 1
 
         def learn(
             state: OnlineState, rows: np.ndarray, now: OnlineOptions, judged: bool
         ) -> OnlineState:
             judges = panel if judged else None
-            state = self._learn(rng, state, trace, take(docs, rows), n_docs, now, judges)
+            state = _learn(rng, way, state, trace, take(docs, rows), n_docs, now, judges)
             if callback is not None and trace.n:
                 callback(trace.n - 1, state)
             bar.update()
@@ -442,21 +471,32 @@ class OnlineHDP(VariationalTopics):
         total = None if n_passes is None else n_passes * plan.n_parts
         with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
             state, self.interrupted_ = learn_in_passes(
-                rng, state, plan, self._options(), n_passes, learn, watch, bar
+                rng, self._begin(rng, way), plan, options, n_passes, learn, watch, bar
             )
         return state
 
-    def _judge(self, watches: list[Watch]) -> None:
-        "Set convergence_ and converged_ to what two streams say at the end; warn if they disagree."
+    def _judge(self, watches: list[Watch], settles: bool) -> None:
+        """Set convergence_ and converged_ to what two streams say in the end; warn if it differs.
+
+        Streams that do not settle, since they see every document once, have a single look each.
+        """
         if len(watches) < 2:
             return
         ends = [w.columns() for w in watches]
         n = min(len(looks["steps"]) for looks in ends) // 4
-        self.convergence_ = judge(
-            {name: [looks[name][-n:] for looks in ends] for name in ends[0] if name != "steps"},
-            same={"topics_above_1%": 1.0},
-        )
-        self.converged_ = bool(self.convergence_.converged) and all(w.settled for w in watches)
+        again = 1 if settles else 4  # the fewest draws that are judged
+        last = {
+            name: [np.repeat(looks[name][-n:], again) for looks in ends]
+            for name in ends[0]
+            if name != "steps"
+        }
+        self.convergence_ = judge(last, same={"topics_above_1%": 1.0})
+        if not settles:
+            for name, row in self.convergence_.items():
+                self.convergence_[name] = row._replace(ess=np.nan)
+        self.converged_ = bool(self.convergence_.converged)
+        if settles:
+            self.converged_ &= all(w.settled for w in watches)
         if self.converged_:
             return
         finding = self.convergence_.finding("streams, begun with few topics and with many,")
@@ -492,6 +532,8 @@ class OnlineHDP(VariationalTopics):
             A bad argument, bad counts, or words other than those of the first minibatch.
         """
         options, first = self._options(), not hasattr(self, "state_")
+        (way,) = self._ways()
+        options = options._replace(split_merge=options.split_merge and way.judged)
         corpus = self._corpus(X, reset=first)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:
             raise ValueError(
@@ -499,49 +541,54 @@ class OnlineHDP(VariationalTopics):
                 f" {self.n_docs}"
             )
         if first:
-            rng = as_rng(self.random_state)
-            state, trace = self._begin(rng, corpus, self.n_topics)
+            rng, trace = as_rng(self.random_state), Rows(ONLINE_TRACE)
+            state = self._begin(rng, way)
         else:
-            rng, state, trace = self._resume()
-        docs, size = distinct_words(corpus), self._size()
+            rng, state, trace = self._resume(way)
+        docs, size = distinct_words(corpus), self._size(way)
         if not first and (waiting := getattr(self, "waiting_", {})):
             docs = put_together(Docs(*(waiting[name] for name in Docs._fields)), docs)
         n_steps, total = len(docs.lengths) // size, lambda n: self.n_docs or int(state.seen) + n
         for i in range(n_steps):
             part = take(docs, np.arange(i * size, (i + 1) * size))
-            state = self._learn(rng, state, trace, part, total(size), options)
+            state = _learn(rng, way, state, trace, part, total(size), options)
         rest = take(docs, np.arange(n_steps * size, len(docs.lengths)))
         shown = state._replace(seen=state.seen + len(rest.lengths))
         if rest.lengths.sum():
-            shown = self._way().glance(rng, state, rest, total(len(rest.lengths)), options)
+            shown = way.glance(rng, state, rest, total(len(rest.lengths)), options)
         self._end(rng, shown, trace)
         if len(rest.lengths):
             before = {f"before_{name}": value for name, value in state._asdict().items()}
             self.waiting_ = rest._asdict() | before
         return self
 
-    def _resume(self) -> tuple[np.random.Generator, OnlineState, Rows]:
+    def _resume(self, way: Any) -> tuple[np.random.Generator, OnlineState, Rows]:
         "Generator, state without the documents that wait, and trace, to go on from."
         waiting, trace = getattr(self, "waiting_", {}), _ROWS.get(self)
         if trace is None or trace.n != len(self.trace_["n_topics"]):  # loaded, or a copy
             trace = Rows(ONLINE_TRACE, self.trace_)
         fields = {name: waiting.get(f"before_{name}", self.state_[name]) for name in self.state_}
-        kind = self._way().state
-        if set(fields) != set(kind._fields):
+        if set(fields) != set(way.state._fields):
             raise ValueError(f"e_step must stay what the stream began with, got {self.e_step!r}")
-        return rng_from_dict(json.loads(self.rng_)), kind(**fields), trace
+        return rng_from_dict(json.loads(self.rng_)), way.state(**fields), trace
 
-    def _way(self) -> VariationalStream | SampledStream:
-        "How documents are learned from."
-        if self.e_step != "gibbs":
-            return VariationalStream()
-        rules = SweepRules(self.n_sweeps, MANY_MORE * self.n_topics, first_eta=float(self.eta))
-        return SampledStream(rules._replace(births=bool(self.split_merge)))
+    def _ways(self, apart: bool = False) -> list[Any]:
+        """How a stream learns from documents, or each of two that begin apart.
 
-    def _size(self) -> int:
+        One that samples begins with many topics, any other with few.
+        """
+        few, many, sampled = self.n_topics, MANY_MORE * self.n_topics, self.e_step == "gibbs"
+        starts = [many if sampled else few]
+        if apart:
+            starts = [few, many] if self.split_merge else 2 * starts
+        if not sampled:
+            return [VariationalStream(K) for K in starts]
+        rules = SweepRules(self.n_sweeps, first_eta=float(self.eta), births=bool(self.split_merge))
+        return [SampledStream(rules._replace(n_topics=K)) for K in starts]
+
+    def _size(self, way: VariationalStream | SampledStream) -> int:
         "Documents of a step."
-        usual = self._way().batch_size
-        return max(usual if self.batch_size is None else self.batch_size, FEWEST)
+        return max(way.batch_size if self.batch_size is None else self.batch_size, FEWEST)
 
     def _options(self) -> OnlineOptions:
         "The parameters, checked."
@@ -569,17 +616,12 @@ class OnlineHDP(VariationalTopics):
             n_jobs=self.n_jobs,
             z_split=float(self.z_split),
             eager=max(self.eager, 1),
-            split_merge=bool(self.split_merge) and self._way().judged,
+            split_merge=bool(self.split_merge),
         )
 
-    def _begin(
-        self, rng: np.random.Generator, corpus: Corpus, n_topics: int
-    ) -> tuple[OnlineState, Rows]:
-        "The state before the first minibatch, and an empty trace."
-        state: Any = self._way().start(
-            rng, corpus.n_words, n_topics, self.alpha, self.gamma, self.eta
-        )
-        return state, Rows(ONLINE_TRACE)
+    def _begin(self, rng: np.random.Generator, way: Any) -> OnlineState:
+        "The state before the first minibatch."
+        return way.start(rng, self.n_features_in_, self.alpha, self.gamma, self.eta)
 
     def _end(self, rng: np.random.Generator, state: OnlineState, trace: Any) -> "OnlineHDP":
         "Lay out the results after a minibatch; the trace is Rows, or arrays by name."
@@ -589,20 +631,3 @@ class OnlineHDP(VariationalTopics):
         self.rng_ = json.dumps(rng_to_dict(rng), default=np.ndarray.tolist)
         self._show()
         return self
-
-    def _learn(
-        self,
-        rng: np.random.Generator,
-        state: OnlineState,
-        trace: Rows,
-        docs: Docs,
-        n_docs: int,
-        options: OnlineOptions,
-        judges: Docs | None = None,
-    ) -> OnlineState:
-        "Learn from a minibatch of a corpus of n_docs documents; without tokens nothing changes."
-        if not docs.lengths.sum():
-            return state._replace(seen=state.seen + len(docs.lengths))
-        state, info = self._way().step(rng, state, docs, n_docs, options, judges)
-        trace.append(info)
-        return state

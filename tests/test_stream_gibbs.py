@@ -1,10 +1,12 @@
 """Streams that sample: exact given the past, the same however they are cut, saved and loaded."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.direct import DirectSampler
 from hdp_nb.distributed import fit
@@ -118,8 +120,25 @@ def test_bars_are_found(bars):
     other = OnlineHDP(3, n_passes=2, random_state=0).fit(bars[0])
     gap = [document_completion(m, bars[1].test, random_state=0) for m in (model, other)]
     assert gap[0] > gap[1] - 0.03
-    assert model.state_["t"] == 5 and len(model.trace_["bound"]) == 5
-    assert np.isfinite(model.trace_["bound"]).all() and not model.looks_
+    assert model.state_["t"] == 6 and len(model.trace_["bound"]) == 6  # the last: who judges
+    assert np.isfinite(model.trace_["bound"]).all() and model.state_["seen"] == 700
+
+
+def test_two_streams_are_compared(bars):
+    "They agree on ten bars; where one cannot find what the other does, the better one is shown."
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quick(n_topics=10, batch_size=700, n_sweeps=20).fit(bars[0])
+    assert model.converged_ and len(model.looks_["heldout"]) == 1
+    held = model.convergence_["heldout"]
+    assert model.looks_["heldout"][0] == max(held.means) and held.ok
+    with pytest.warns(ConvergenceWarning, match="begun with few topics and with many"):
+        model = quick(n_topics=2, batch_size=700).fit(bars[0])
+    held = model.convergence_["heldout"]
+    assert not model.converged_ and not held.ok and held.means[0] < held.means[1] - 0.1
+    assert model.looks_["heldout"][0] == held.means[1]
+    alone = quick(n_passes=1).fit(bars[0])
+    assert alone.converged_ is None and not alone.looks_ and alone.state_["t"] == 5
 
 
 @pytest.mark.parametrize("sizes", [[1, 349], [37], [700]])
