@@ -85,7 +85,7 @@ class HDPHMM(SampledModel):
         began (notebook 49_state_moves): "auto" is as many as a third of a sweep's time allows, 0
         none. In the first 300 sweeps, at most the burn-in, there are more of them, annealed.
     n_iter : int or "auto"
-        Sweeps. "auto": until the chains agree (`converged_`), looked at after some 600, 900, 1,300,
+        Sweeps. "auto": until the chains agree (`converged_`), looked at after some 900, 1,300,
         2,000 and 3,000 sweeps; it needs two chains or more.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.

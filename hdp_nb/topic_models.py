@@ -349,7 +349,7 @@ class HDP(GibbsTopicModel):
         0: a split is proposed by one sequential pass over its tokens (Dahl 2003); otherwise by that
         many restricted Gibbs scans (Jain & Neal 2004), each of which costs as much.
     n_iter : int or "auto"
-        Sweeps. "auto": until the chains agree (`converged_`), looked at after 120, 180, 260, ...
+        Sweeps. "auto": until the chains agree (`converged_`), looked at after 100, 160, 240, ...
         sweeps, 3,000 at most; it needs two chains or more.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.
