@@ -26,22 +26,19 @@ LEAST_SHARE = 2e-4  # of the tokens: nothing smaller is the first of its kind
 _MOST_PASSES = 20
 
 # %% ../nbs/61_consensus.ipynb #71d96c53
+def _row_sums(table: csr_array, power: float) -> np.ndarray:
+    "Sums of a power of each row's entries."
+    return np.bincount(table.tocoo(copy=False).row, table.data**power, minlength=table.shape[0])
+
+
 def _scaled(counts: Any) -> csr_array:
     "The vectors (O1) as rows: the directions of the counts, scaled to the roots of their sums."
     table = csr_array(csr_array(counts).T).astype(np.float32)
     table.eliminate_zeros()
-    row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-    size = np.bincount(row, table.data, minlength=table.shape[0])
-    norm = np.bincount(row, table.data.astype(float) ** 2, minlength=table.shape[0])
     with np.errstate(invalid="ignore", divide="ignore"):
-        table.data *= np.sqrt(size / norm).astype(np.float32)[row]
+        scale = np.sqrt(_row_sums(table, 1.0) / _row_sums(table, 2.0)).astype(np.float32)
+    table.data *= scale[table.tocoo(copy=False).row]
     return table
-
-
-def _sizes(table: csr_array) -> np.ndarray:
-    "Squared lengths of the rows."
-    row = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-    return np.bincount(row, table.data**2.0, minlength=table.shape[0])
 
 
 def _add_matched(total: np.ndarray, table: csr_array, label: np.ndarray) -> None:
@@ -51,15 +48,12 @@ def _add_matched(total: np.ndarray, table: csr_array, label: np.ndarray) -> None
     total[table.indices[known], to[known]] += table.data[known]
 
 
-def _matched(tables: Sequence[csr_array], total: np.ndarray, least: float) -> list[np.ndarray]:
-    """The column of `total` that each row of each table is matched to by (O2); -1 for none.
-
-    Rows and columns whose cosine is below `least` are not matched.
-    """
+def _matched(tables: Any, sizes: Any, total: np.ndarray, least: float) -> list[np.ndarray]:
+    "The column of `total` that each row of each table is by (O2); -1 if no cosine is `least`."
     labels, length = [], least * np.sqrt(np.einsum("vl,vl->l", total, total))
-    for table in tables:
+    for table, size in zip(tables, sizes):
         inner = table @ total
-        inner[inner < np.sqrt(_sizes(table))[:, None] * length] = 0
+        inner[inner < np.sqrt(size)[:, None] * length] = 0
         label, some = np.full(len(inner), -1), np.flatnonzero(inner.any(axis=0))
         k, l = linear_sum_assignment(inner[:, some], maximize=True)
         good = inner[k, some[l]] > 0
@@ -103,12 +97,12 @@ def match_components(
     Equations (O1) and (O2) of the notebook.
     """
     tables = [_scaled(table) for table in counts]
-    sizes = [_sizes(table) for table in tables]
+    sizes = [_row_sums(table, 2.0) for table in tables]
     n_used = np.array([(size > 0).sum() for size in sizes])
     first = int(np.argmin(abs(n_used - np.median(n_used))))
     total, labels = np.zeros((tables[0].shape[1], 0), np.float32), [np.zeros(0, int)] * len(tables)
     for s in (first, *(s for s in range(len(tables)) if s != first)):
-        (labels[s],) = _matched([tables[s]], total, least_cosine)
+        (labels[s],) = _matched([tables[s]], [sizes[s]], total, least_cosine)
         new = np.flatnonzero((labels[s] < 0) & (sizes[s] > least_share * sizes[s].sum()))
         labels[s][new] = total.shape[1] + np.arange(len(new))
         total = np.append(total, np.zeros((len(total), len(new)), np.float32), axis=1)
@@ -118,7 +112,7 @@ def match_components(
         kept = found >= max(least * len(tables), 1)
         number = np.append(np.where(kept, np.cumsum(kept) - 1, -1), -1)
         before, total = [number[label] for label in labels], np.compress(kept, total, axis=1)
-        labels = _matched(tables, total, least_cosine)
+        labels = _matched(tables, sizes, total, least_cosine)
         if all(map(np.array_equal, before, labels)):
             break
         total = np.zeros_like(total)
@@ -153,8 +147,7 @@ def central_interval(draws: np.ndarray, level: float = 0.9) -> tuple[np.ndarray,
         `level` is out of its range.
     """
     level = check_fraction("level", level)
-    ends = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(draws, ends, axis=0, method="weibull")
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0, method="weibull")
     return low, high
 
 
@@ -284,8 +277,7 @@ def _word_moments(samples: list[Components], labels: list[np.ndarray], n: int) -
     second = alone[1].reshape(n, -1) @ (every * (every + 1))
     for sample, prior, (used, to, kind, scale) in zip(samples, priors, parts):
         table = csr_array(csr_array(sample.counts)[:, used].T)
-        row = np.repeat(np.arange(len(used)), np.diff(table.indptr))
-        v, m = table.indices, table.data
+        row, v, m = table.tocoo(copy=False).row, table.indices, table.data
         first[to[row], v] += m / scale[0, row]
         second[to[row], v] += m * (m + 1 + 2 * prior[kind[row], v]) / scale[1, row]
     for l, times in enumerate(_times_found(labels, n)):  # in place: no table is larger
@@ -305,7 +297,7 @@ def _document_moments(
     for sample, label in zip(samples, labels):
         to = _one_hot(label, n)
         table = csr_array(csr_array(sample.documents) @ to)
-        row, at = np.repeat(np.arange(J), np.diff(table.indptr)), table.indices
+        row, at = table.tocoo(copy=False).row, table.indices
         if sample.weight is None:  # the shares of the tokens, which the sample knows
             share = table.data / lengths[row]
             first[row, at] += share

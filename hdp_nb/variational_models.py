@@ -313,8 +313,8 @@ class OnlineHDP(VariationalTopics):
     convergence_ : Convergence
         What both streams say of these in the end, and whether they agree; prints as a table.
     converged_ : bool or None
-        Whether they agree and both have settled, else there is a ConvergenceWarning; None if there
-        was one stream only.
+        Whether they agree, and have settled unless they sample, else there is a ConvergenceWarning;
+        None if there was one stream only.
     state_ : dict of arrays
         The state between two minibatches; `matches_[k]` is the row of `components_` of its topic k.
     waiting_ : dict of arrays

@@ -936,7 +936,7 @@ def test_report_in_a_browser(run, browser, scheme, pictures):
         lambda request: request.url.startswith(("file:", "data:")) or faults.append(request.url),
     )
     tab.goto(Path("run/report.html").absolute().as_uri())
-    for width in (360, 1280):
+    for width in (360, 390, 1360):
         tab.set_viewport_size({"width": width, "height": 800})
         assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.evaluate(

@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import importlib
 import re
 import subprocess
 import sys
@@ -18,6 +19,17 @@ MODULES = {
 
 def functions(tree):
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+
+
+def defined(tree):
+    "Names that the lines of a script define."
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name
 
 
 def own_imports(tree):
@@ -80,6 +92,28 @@ def test_no_function_imports_a_module_of_the_package():
     for name, tree in MODULES.items():
         inside = [f.name for f in functions(tree) for _ in own_imports(f)]
         assert not inside, f"{name}: {inside}"
+
+
+def test_what_scripts_import_is_there():
+    "Benchmarks are not run here, and import in functions what only one of their parts needs."
+    scripts = {path.stem: path for path in (ROOT / "benchmarks").glob("*.py")}
+    gone, n_names = [], 0
+    for path in [*scripts.values(), *(ROOT / "tools").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if node.module.split(".")[0] == "hdp_nb":
+                module = importlib.import_module(node.module)
+                there = {*dir(module), *MODULES} if node.module == "hdp_nb" else {*dir(module)}
+            elif path.parent.name == "benchmarks" and node.module in scripts:
+                text = scripts[node.module].read_text(encoding="utf-8")
+                there = {*defined(ast.parse(text))}
+            else:
+                continue
+            names = {alias.name for alias in node.names}
+            n_names += len(names)
+            gone += [f"{path.name}: {name}" for name in names - there]
+    assert not gone and n_names > 150
 
 
 def test_base_classes_have_children():
