@@ -187,11 +187,11 @@ def measure_moves(texts):
 
     import numpy as np
 
-    from hdp_nb import HDP, document_completion, model
+    from hdp_nb import HDP, corpus, document_completion
 
     logging.disable()
     warnings.simplefilter("ignore")
-    model.MANY_DOCUMENTS = np.inf  # moves are not spared
+    corpus.MANY_DOCUMENTS = np.inf  # moves are not spared
     found = {}
     for name, train, test in short_documents(texts):
         rows = {"documents": train.n_docs, "tokens": train.n_tokens, "words": train.n_words}

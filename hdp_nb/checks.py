@@ -564,13 +564,12 @@ def check_labels(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.nd
                 f"groups[{level!r}] must hold one label per document: {n_docs} documents, got"
                 f" {len(labels)} labels"
             )
-        if not (
-            all(isinstance(l, str) for l in labels)
-            or all(isinstance(l, numbers.Integral) for l in labels)
-        ):
-            odd = next((l for l in labels if not isinstance(l, str)), None)
+        kinds = [isinstance(l, str) + 2 * isinstance(l, numbers.Integral) for l in labels]
+        if 0 in kinds or len({*kinds}) > 1:
+            odd = kinds.index(0 if 0 in kinds else 2)
             raise ValueError(
-                f"groups[{level!r}] must hold strings or integers (not both), got {odd!r}"
+                f"groups[{level!r}] must hold strings or integers (not both, none missing), got"
+                f" {labels[odd]!r} at {odd}"
             )
         for label in {l for l in labels if isinstance(l, str)}:
             _check_characters(f"groups[{level!r}]", label)

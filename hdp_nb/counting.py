@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['TOKEN', 'LANGUAGES', 'find_languages', 'CountOptions', 'check_count_options',
            'document_limits', 'ChosenWords', 'choose_words', 'count_texts', 'recount_texts',
-           'pack_vectorizer', 'unpack_vectorizer', 'is_texts']
+           'pack_vectorizer', 'unpack_vectorizer', 'as_list', 'check_one_column', 'is_texts']
 
 # %% ../nbs/03_counting.ipynb #8aa2caac
 import logging
@@ -329,7 +329,8 @@ def count_texts(
     given = check_count_options(options)
     if isinstance(texts, (str, bytes)) or not hasattr(texts, "__iter__"):
         raise ValueError(f"texts must be a list of strings, got {type(texts).__name__}")
-    texts = list(texts) if hasattr(texts, "__next__") else texts
+    check_one_column("texts", texts)
+    texts = list(texts) if hasattr(texts, "__next__") else as_list(texts)
     counts, in_docs, n_docs = _counts(texts, _vectorizer(given, None))
     if not n_docs:
         raise ValueError("texts must hold at least one document, got none")
@@ -423,7 +424,7 @@ def recount_texts(texts: Iterable[str], vectorizer: Any, groups: Any = None) -> 
     ValueError
         If `texts` holds anything but strings, or no text at all.
     """
-    return _as_counted(texts, vectorizer, groups)
+    return _as_counted(as_list(texts), vectorizer, groups)
 
 
 def pack_vectorizer(vectorizer: Any) -> dict[str, Any]:
@@ -473,6 +474,20 @@ def unpack_vectorizer(packed: Mapping[str, Any], vocab: list[str]) -> Any:
         raise ValueError(f"vectorizer: {error}") from None
 
 
+def as_list(texts: Any) -> Any:
+    "Return an Arrow array as a list; anything else as it is."
+    return texts.to_pylist() if hasattr(texts, "to_pylist") else texts
+
+
+def check_one_column(name: str, texts: Any) -> None:
+    "Refuse a data frame or a dict of texts, whose names would be taken for texts."
+    if hasattr(texts, "columns") or isinstance(texts, Mapping):
+        raise ValueError(
+            f"{name} must be a list of strings, got {type(texts).__name__}: take one column of it,"
+            " or its values"
+        )
+
+
 def is_texts(X: Any) -> bool:
     """Tell raw texts from counts.
 
@@ -486,6 +501,8 @@ def is_texts(X: Any) -> bool:
     bool
         Whether it is a list, a tuple, or a one-dimensional array or series, and holds a string.
     """
+    if hasattr(X, "to_pylist") and not hasattr(X, "columns"):
+        return "string" in str(X.type)
     if not isinstance(X, (list, tuple)) and getattr(X, "ndim", 0) != 1:
         return False
     if getattr(getattr(X, "dtype", None), "kind", "O") in "biufc":

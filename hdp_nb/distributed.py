@@ -478,6 +478,11 @@ def fit(
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
             f" words and no split-merge moves, got {model!r}"
         )
+    if not online and (model.max_time is not None or model.power != 1):
+        raise ValueError(
+            "max_time must be None and power 1 for a fit from shards, which Ctrl-C ends and the"
+            f" next call goes on with; got max_time={model.max_time!r}, power={model.power!r}"
+        )
     if online and n_anchors is not None:
         raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
     if online and model.e_step != "variational":

@@ -31,6 +31,7 @@ from hdp_nb.consensus import (
 from .corpus import Corpus
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
+from .topic_view import distinct_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -206,7 +207,7 @@ def _prepare(formula: str, data: Any, groups: Any, used: np.ndarray) -> tuple[_D
                 f"groups must have one label for each of {len(used)} rows, got shape"
                 f" {np.shape(groups)}"
             )
-        labels, cluster = np.unique(np.asarray(groups)[used], return_inverse=True)
+        labels, _, cluster = distinct_labels("groups", np.asarray(groups)[used])
         if len(labels) <= p:
             raise ValueError(
                 f"groups must be more than the {p} columns of the formula, got {len(labels)}"
@@ -484,7 +485,11 @@ def effects(
     n = found.n_components
     draws = _document_draws(samples, found.labels, n, node, as_rng(random_state))
     b, U = zip(*(_regress(design, (average @ Y)[used]) for Y in draws))
-    names = [", ".join(row) for row in found.top_words(3)] if found.words is not None else [""] * n
+    names = [""] * n
+    if found.words is not None:
+        names = [", ".join(row) for row in found.top_words(3)]
+        if consensus is None and len(labels := model.topic_labels_) == n:
+            names = labels
     return Effects(
         terms,
         [*range(n), -1],
@@ -520,7 +525,9 @@ def _samples_of(
             " documents in a stream, or saved by an earlier version"
         )
     node = document_nodes(others.get("node"), samples[0].documents.shape[0])
-    return samples, node, model.consensus() if consensus is None else consensus
+    if consensus is None:
+        consensus = getattr(model, "consensus_as_shown", model.consensus)()
+    return samples, node, consensus
 
 # %% ../nbs/82_effects.ipynb #96f397f2
 def plot_effects(

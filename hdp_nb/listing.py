@@ -68,7 +68,9 @@ def own_label(topic: dict) -> str:
         '' if its label is made of its words.
     """
     made = ", ".join(topic["words"][:3])
-    return "" if topic.get("label", made) == made else str(topic["label"])
+    label = str(topic.get("label", made))
+    cut = len(topic["words"]) < 3 and label.startswith(f"{made}, ")  # fewer words than it is of
+    return "" if label == made or cut else label
 
 
 def is_listed(topic: dict) -> bool:

@@ -341,7 +341,7 @@ class DPMixture(ClusterMixin, SampledModel):
             if not str(error).startswith(("X must not be negative", "X must be whole numbers")):
                 raise
             raise ValueError(f'{error}; likelihood="normal" takes such numbers') from error
-        self.data_ = sampler.data
+        self.data_ = sampler.data.copy()  # which may be the caller's own rows
         return sampler
 
     def _sampler(self) -> DPMixtureSampler:

@@ -100,7 +100,7 @@ class _Nested(SampledTopicModel):
                 f"all of n_clusters = {sampler.K} clusters are in use: there may be more; fit again"
                 " with a larger n_clusters",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
         return self
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .counting import check_one_column
 from hdp_nb.documents import (
     PARQUET_ROWS,
     Texts,
@@ -224,7 +225,7 @@ def _kind_of(path, format):
 def _list_files(source):
     "The files that a path, a pattern or a folder names, or None for a folder of texts."
     place = Place(source)
-    if any(c in source for c in "*?["):
+    if any(c in source for c in "*?[") and not (place.local and Path(source).exists()):
         if not (found := place.matches()):
             raise ValueError(f"docs: no file is named like {source!r}")
         return found
@@ -232,6 +233,16 @@ def _list_files(source):
     if not names and not (place.local and Path(source).is_dir()):
         return [place.path]
     data = [name for name in names if name.lower().endswith((".parquet", ".jsonl", ".ndjson"))]
+    if data:
+        deeper = (p.relative_to(source).as_posix() for p in Path(source).rglob("*.*"))
+        other = r"\.(txt|csv|tsv|json|jsonl|ndjson|parquet)(\.gz)?$"
+        every = deeper if place.local else names
+        left = sorted(n for n in every if n not in data and re.search(other, n.lower()))
+        if left:
+            raise ValueError(
+                f"{source}: a folder must hold files of one kind, and no others below it, got"
+                f" {data[0]} and {left[0]}; a pattern like {source}/*.jsonl says which are meant"
+            )
     return [place.at(name) for name in data] or None
 
 
@@ -377,6 +388,11 @@ def pieces_of(place: Place, folder: str, source: Source) -> tuple[list[Piece], A
     if isinstance(docs, (str, Path)):
         docs = str(docs) if is_url(docs) else str(Path(docs).absolute())
         pieces = find_pieces(docs, format)
+        if pieces and pieces[0].kind == "files" and (column or id_column):
+            raise ValueError(
+                f"column must be None for a folder with one text in each file, got"
+                f" {column or id_column!r}"
+            )
         if pieces is not None:
             files = sorted({piece.path for piece in pieces if piece.kind != "files"})
             said = [[piece[:5] for piece in pieces], [_stat(path) for path in files]]
@@ -385,5 +401,9 @@ def pieces_of(place: Place, folder: str, source: Source) -> tuple[list[Piece], A
         raise ValueError(
             f"docs must be texts, a path, or a dask collection of texts, got {type(docs).__name__}"
         )
+    else:
+        check_one_column("docs", docs)
+        if given := column or id_column or format:
+            raise ValueError(f"column and format must be None where docs are texts, got {given!r}")
     pieces = _copy_texts(place, folder, _from_the_beginning(docs, column, id_column, format))
     return pieces, [piece.path for piece in pieces], True

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from .checks import check_int
 from .style import COLORS, SMALL_SIZE, TEXT_SIZE, new_figure, tidy
+from .topic_view import distinct_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -308,7 +309,7 @@ def _shares_by_group(doc_topic, groups, weights):
     groups = _length("groups", groups, len(theta), "document")
     weights = np.ones(len(theta)) if weights is None else weights
     weights = _length("weights", weights, len(theta), "document")
-    names, first, group = np.unique(groups, return_index=True, return_inverse=True)
+    names, first, group = distinct_labels("groups", groups)
     sums = np.zeros((len(names), theta.shape[1]))
     np.add.at(sums, group, weights[:, None] * theta)
     order = np.argsort(first)

@@ -385,7 +385,7 @@ def check_words(
     After Mimno and Blei (2011).
     """
     samples, node = _topic_samples(model)
-    found = model.consensus() if consensus is None else consensus
+    found = model.consensus_as_shown() if consensus is None else consensus
     corpus = _corpus_of(model, X, samples)
     by, rng = _group_labels(groups, corpus), as_rng(random_state)
     counts = csr_array(corpus.to_matrix())

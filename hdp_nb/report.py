@@ -11,6 +11,7 @@ import csv
 import html
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -358,6 +359,16 @@ def run_report(args: Any) -> int:
     int
         Exit code 0.
     """
-    write_report(Path(args.dir))
-    print(Path(args.dir) / "report.html")
+    folder = Path(args.dir)
+    write_report(folder)
+    print(folder / "report.html")
+    if (folder / "model.npz").is_file():
+        fitted = [(t["topic"], t.get("label")) for t in read_json(folder, "topics.json")]
+        model = hdp_nb.load_model(folder / "model.npz")
+        if [(k, label) for k, label in enumerate(model.topic_labels_)] != fitted:
+            print(
+                f"Topics of {folder / 'model.npz'} were merged, dropped or named after the fit: the"
+                " report shows them as they were fitted, hdp_nb topics as they are.",
+                file=sys.stderr,
+            )
     return 0

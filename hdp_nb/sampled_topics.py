@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .chain import Chain, Sampler
 from .checks import check_int
-from .consensus import find_consensus, group_table
+from .consensus import Consensus, find_consensus, group_table
 from .corpus import Corpus
 from .model import BaseTopicModel, SampledModel
 from .recounts import check_entries, check_same, check_weights
@@ -100,6 +100,23 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
             self.doc_topic_ = _with_rest(found.documents[:, rows])
         if found.node_weights is not None and hasattr(self, "nodes_"):
             self.node_weights_ = _with_rest(found.node_weights[:, rows])
+
+    def consensus_as_shown(self) -> Consensus:
+        """Say what all kept samples say together of the topics that are shown.
+
+        Returns
+        -------
+        Consensus
+            As `consensus()`, unless topics were merged or dropped: then its first components are
+            the topics of `components_`, in the same order.
+        """
+        found = self.consensus()
+        shown = np.concatenate(found.labels)
+        if np.array_equal(np.where(shown < found.n_components, shown, -1), self.matches_):
+            return found
+        samples, others = self.sampled_components()
+        labels = [np.where(to < self.n_topics_, to, -1) for to in self._matched()]
+        return find_consensus(samples, self.sample_chain_, labels=labels, **others)
 
     def _matched(self) -> list[np.ndarray]:
         "The topic that is shown (n_topics_ for all else) of each topic of each sample."

@@ -10,6 +10,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from functools import wraps
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -105,14 +106,36 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
     return meta, arrays
 
 # %% ../nbs/61_saved_models.ipynb #4f9c4af8
+def _all_or_nothing(fit: Callable) -> Callable:
+    "A `fit` that leaves a model as it was where it raises."
+
+    @wraps(fit)
+    def either(self, *args, **kwargs):
+        before = dict(self.__dict__)
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    return either
+
+
 class SavedModel(BaseEstimator):
     """Base of estimators that can be saved and loaded.
 
     Their results are the attributes whose names end in an underscore: numbers, strings, arrays,
-    lists of strings, dicts of arrays, or lists of kept samples.
+    lists of strings, dicts of arrays, or lists of kept samples. A `fit` that is refused or stopped
+    before there is a result changes none of them.
     """
 
     _counts: Any = TopicCounts  # the NamedTuple that kept samples are
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fit" in cls.__dict__:
+            cls.fit = _all_or_nothing(cls.fit)
 
     def _results(self) -> dict[str, Any]:
         "The learned attributes by name."

@@ -27,7 +27,7 @@ from .franchise import FranchiseSampler
 from .hdp_split_merge import HDPSplitMerge
 from .large_counts import fold_in_cells
 from .lda import LDASampler
-from .model import Callback, PathLike, PriorLike, Seed, has_short_documents, with_moves
+from .model import Callback, PathLike, PriorLike, Seed, with_moves
 from .parallel import ParallelSampler
 from .recounts import check_entries, check_kept_topics
 from .sampled_topics import SampledTopicModel
@@ -231,14 +231,15 @@ class GibbsTopicModel(SampledTopicModel):
         """Proportions of the topics of one sample in documents, the last column of all others."""
         phi, weight = self._topics(counts, corpus)
         pi, weights = np.empty((corpus.n_docs, phi.shape[1])), np.atleast_2d(weight)
-        cells = cell_counts(corpus) if corpus.has_large_counts else None
+        large = corpus.large_documents
+        cells = cell_counts(corpus) if large.any() else None
         rng = np.random.default_rng(0)
         begin, n_sweeps = rng.bit_generator.state, max(-(-FOLD_KEPT // len(self.samples_)), 2)
         for j in range(corpus.n_docs):
             rng.bit_generator.state = begin  # for every document, which knows no others then
             own = weights[j if len(weights) > 1 else 0]
             run = phi, own, FOLD_BURN_IN + n_sweeps, FOLD_BURN_IN, pi[j : j + 1]
-            if cells is not None:
+            if cells is not None and large[j]:
                 fold_in_cells(rng, cells._replace(indptr=cells.indptr[j : j + 2]), *run)
             else:
                 fold_in(rng, corpus[j], np.array([0, corpus.doc_lengths[j]]), *run)
@@ -571,7 +572,7 @@ class HDP(GibbsTopicModel):
                 f" tokens, got {self.split_merge!r}"
             )
         sampler = with_moves(self, sampler, partial(HDPSplitMerge, every=every), n)
-        spared = self.moves == "auto" and has_short_documents(corpus)
+        spared = self.moves == "auto" and corpus.has_short_documents
         return sampler if spared else self._with_topic_moves(sampler)
 
     def _seeded_sampler(self, corpus: Corpus, init: Any, seeds: np.ndarray) -> Sampler:

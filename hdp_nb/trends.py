@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import check_int
 from .consensus import central_interval, check_fraction
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
+from .topic_view import distinct_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -92,7 +93,7 @@ def shares_by_group(
             )
         edges = np.linspace(known.min(), known.max(), bins + 1)
         known = ((edges[1:] + edges[:-1]) / 2)[np.searchsorted(edges[1:-1], known, side="right")]
-    names, group = np.unique(known, return_inverse=True)
+    names, _, group = distinct_labels("groups", known)
     draws = model.group_draws(group, len(names)) if hasattr(model, "group_draws") else None
     if draws is None:
         w = np.ones(n_docs) if weights is None else np.asarray(weights, float)

@@ -505,7 +505,7 @@ class OnlineHDP(VariationalTopics):
             f"{finding or slow} A sampler may do better (HDP), or more documents; and see"
             " convergence_.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
     def partial_fit(self, X: "Corpus | ArrayLike", y: None = None) -> "OnlineHDP":

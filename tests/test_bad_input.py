@@ -22,9 +22,11 @@ from hdp_nb.emissions import hmm_emission
 from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.nested_models import NestedDP
+from hdp_nb.plots import plot_shares
 from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.topic_models import HDP
 from hdp_nb.tree_models import TreeHDP
+from hdp_nb.trends import plot_topics_over_time, shares_by_group
 from hdp_nb.variational_models import OnlineHDP, VariationalHDP
 
 X = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0], [4, 0, 1], [0, 2, 2]])
@@ -721,3 +723,16 @@ def test_empty_documents_and_words_that_never_occur_are_legal(make, folder):
             == 0
         )
         assert cli.main(["score", "run", "empty.npz", "--test-size", "0.5"]) == 0
+
+
+@pytest.mark.parametrize("labels", [["a", None], [1, None], ["a", 1], [None, "a"]])
+def test_labels_that_are_missing(labels):
+    corpus = Corpus.from_matrix(np.ones((20, 3), int))
+    odd = labels.index(None) if None in labels else 1
+    with pytest.raises(ValueError, match=f"none missing.* got {labels[odd]!r} at {odd}"):
+        TreeHDP(n_iter=2).fit(corpus, groups=labels * 10)
+    if None in labels and "a" in labels:
+        model = HDP(n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+        for show in (plot_shares, plot_topics_over_time, shares_by_group):
+            with pytest.raises(ValueError, match=f"for all documents, got None at {odd}"):
+                show(model, labels * 10)

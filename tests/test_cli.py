@@ -1324,3 +1324,12 @@ def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
     assert run("topics", "run.part")[0] == 0
     assert finish(start(*LONG))[::2] == (0, "")
     assert contents("run") == unbroken and not Path("run.part").exists()
+
+
+def test_report_says_that_topics_were_edited(run):
+    run(*FIT, "--quiet")
+    assert run("report", "run")[2] == ""
+    HDP.load("run/model.npz").label_topics({0: "mine"}).save("run/model.npz")
+    code, out, said = run("report", "run")
+    assert code == 0 and out.startswith("run") and "as they were fitted" in said
+    assert "mine: " in run("topics", "run")[1]

@@ -559,3 +559,12 @@ def test_clients(tmp_path, shards, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install \"hdp_nb\[dask\]\""):
         fit(HDP(**MODEL), shards, tmp_path / "run", client="tcp://localhost:8786")
+
+
+@pytest.mark.parametrize("given", [{"max_time": 0.5}, {"power": 0.5}])
+def test_what_shards_cannot_do_is_refused(tmp_path, given):
+    pieces = write_shards(tmp_path / "shards", [make_bars(20, 10, random_state=0)[0]])
+    model = HDP(sampler="parallel", n_chains=1, n_iter=3, init=3, moves=0, **given)
+    with pytest.raises(ValueError, match="max_time must be None and power 1"):
+        fit(model, pieces, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

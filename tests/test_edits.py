@@ -20,6 +20,7 @@ from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
+from hdp_nb.listing import list_topics_of, own_label
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 
@@ -164,3 +165,16 @@ def test_every_edit_of_a_model(kind, tmp_path, step):
             again.consensus()
 
     try_all(tmp_path / "good.npz", ask, step)
+
+
+def test_labels_do_not_depend_on_how_many_words_are_shown():
+    texts = ["ship sea storm", "bread wine cheese"] * 10
+    model = HDP(n_iter=20, n_chains=1, moves=0, random_state=0).fit(texts)
+    for table in (model.topics(2), model.topics(by="lift"), model.topics(1)):
+        assert list(table["label"])[:-1] == model.topic_labels_
+    with pytest.raises(ValueError, match="labels must differ"):
+        model.label_topics({0: model.topic_labels_[1]})
+    model.label_topics({0: "mine"})
+    for n in (1, 2, 10):
+        rows = list_topics_of(model, n)
+        assert [own_label(row) for row in rows] == ["mine"] + [""] * (len(rows) - 1)

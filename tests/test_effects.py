@@ -161,3 +161,22 @@ def test_models_without_a_tree_have_no_nodes(case):
         ValueError, match=r"nodes must be a level .* here none \(HDP\), got 'party'"
     ):
         effects(model, covariates, "~ year", nodes="party")
+
+
+def test_effects_and_checks_are_of_the_topics_that_are_shown():
+    rng = np.random.default_rng(0)
+    words = [row.split() for row in ("ship sea storm", "bread wine cheese", "judge court law")]
+    texts = [" ".join(rng.choice(words[j % 3], 12)) for j in range(90)]
+    model = HDP(n_iter=60, random_state=0).fit(texts)
+    assert model.n_topics_ == 3 and model.consensus_as_shown().labels is not None
+    x = pd.DataFrame({"x": rng.normal(size=90)})
+    merged = model.merge_topics([0, 1]).label_topics({0: "two of three"})
+    for edited in (merged, model.drop_topics([0])):
+        found = effects(edited, x, "~ x").table()
+        labels = found.drop_duplicates("topic").set_index("topic")["label"].to_dict()
+        assert labels == {**dict(enumerate(edited.topic_labels_)), -1: "all else"}
+        shown = edited.consensus_as_shown()
+        assert np.allclose(shown.shares[: shown.n_components], edited.topic_shares_)
+    means = lambda it: effects(it, x, "~ 1").table().set_index("topic")["estimate"]
+    parts = [means(it) for it in (model, merged)]
+    assert abs(parts[1][0] - parts[0][0] - parts[0][1]) < 0.001  # of draws

@@ -775,3 +775,47 @@ def test_eta_is_learned_unless_a_number_is_given(bars, kind):
     if kind is TreeHDP:
         given = HDP(eta=0.125, **run).fit(bars)
         assert (TreeHDP(**run).fit(bars, topics=given).trace_["eta"] == 0.125).all()
+
+
+@pytest.mark.parametrize("make", [HDP, HNHDP, OnlineHDP, TreeHDP, VariationalHDP])
+def test_a_fit_that_is_refused_or_stopped_changes_nothing(make):
+    texts, others = ["ship sea storm", "bread wine cheese"] * 10, ["law court", "opera violin"] * 10
+    passes = {OnlineHDP: "n_passes", VariationalHDP: "max_iter"}.get(make, "n_iter")
+    model = make(random_state=0, **{passes: 5})
+    groups = {"groups": ["a", "b"] * 10} if make is TreeHDP else {}
+    model.fit(texts, **groups)
+    before = model.vocabulary_, model.components_.copy(), model.get_params()
+
+    def stop(*_):
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError):
+        model.fit(others, callback=stop, **groups)
+    with pytest.raises(ValueError):
+        model.set_params(**{passes: -1}).fit(others, **groups)
+    assert model.vocabulary_ == before[0] and np.array_equal(model.components_, before[1])
+    assert model.get_params() == before[2] | {passes: -1}
+
+
+def test_a_mixture_keeps_its_own_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.vstack([rng.normal(size=(20, 2)), rng.normal(size=(20, 2)) + 6]) + 100
+    model, new = DPMixture("normal", n_iter=30, random_state=0).fit(X), X[:3].copy()
+    score = model.score(new)
+    X -= X.mean(axis=0)
+    assert model.score(new) == score
+    model.save(tmp_path / "model.npz")
+    with pytest.raises(ValueError):
+        model.set_params(alpha=-1.0).fit(X)
+    assert model.set_params(alpha=1.0).score(new) == score
+
+
+def test_names_of_topics_in_a_column_transformer():
+    pandas = pytest.importorskip("pandas")
+    from sklearn.compose import make_column_transformer
+
+    frame = pandas.DataFrame({"text": ["ship sea storm", "bread wine cheese"] * 10})
+    model = HDP(n_iter=5, n_chains=1, moves=0, random_state=0)
+    made = make_column_transformer((model, "text")).set_output(transform="pandas")
+    names = made.fit_transform(frame).columns
+    assert names[0] == "hdp__hdp0" and names[-1] == "hdp__hdp_rest"

@@ -456,3 +456,33 @@ def test_a_store_like_s3(tmp_path, whole, monkeypatch, like_s3):
     like_s3.clear_instance_cache()
     with pytest.raises(OSError, match="s3://texts/c/index.json.*redentials"):
         ShardedCorpus("s3://texts/c")
+
+
+@pytest.mark.parametrize("other", ["a.txt", "c.jsonl.gz", "below/d.jsonl", "e.csv"])
+def test_nothing_in_a_folder_is_left_out_in_silence(tmp_path, other):
+    source = tmp_path / "texts"
+    line = "".join(json.dumps({"text": text}) + "\n" for text in ("ship sea storm", "bread wine"))
+    (source / "below").mkdir(parents=True)
+    (source / "b.jsonl").write_text(line * 10)
+    build_shards(tmp_path / "one", source, column="text")
+    (source / other).write_text(line)
+    with pytest.raises(ValueError, match=r"files of one kind.*b\.jsonl and .*; a pattern like"):
+        build_shards(tmp_path / "two", source, column="text")
+    assert build_shards(tmp_path / "two", f"{source}/b*.jsonl", column="text").n_docs == 20
+
+
+def test_what_says_nothing_about_a_source_is_refused(tmp_path):
+    pandas, texts = pytest.importorskip("pandas"), ["ship sea storm", "bread wine cheese"] * 10
+    folder = tmp_path / "texts [x]"
+    folder.mkdir()
+    for j, text in enumerate(texts):
+        (folder / f"{j}.txt").write_text(text)
+    assert build_shards(tmp_path / "one", folder).n_docs == 20  # brackets, but no pattern
+    with pytest.raises(ValueError, match="column must be None for a folder"):
+        build_shards(tmp_path / "two", folder, column="text")
+    with pytest.raises(ValueError, match="column and format must be None"):
+        build_shards(tmp_path / "two", texts, column="text")
+    with pytest.raises(ValueError, match="take one column"):
+        build_shards(tmp_path / "two", pandas.DataFrame({"text": texts}))
+    with pytest.raises(ValueError, match="take one column"):
+        append_shards(tmp_path / "one", pandas.DataFrame({"text": texts}))

@@ -162,3 +162,13 @@ def test_topics_that_hardly_have_a_word_leave_proportions_finite():
     phi[1:] = 0.0  # a word that no topic has is no reason for a column that is no topic
     fold_in_cells(np.random.default_rng(0), cells, phi, np.array([1, 1.0, 1.0, 0]), 20, 5, pi)
     assert (pi[:, 3] == 0).all() and np.allclose(pi.sum(axis=1), 1)
+
+
+def test_a_document_s_row_does_not_depend_on_the_others():
+    rng = np.random.default_rng(0)
+    phi, theta = rng.dirichlet(np.full(30, 0.1), 4), rng.dirichlet(np.full(4, 0.3), 40)
+    M = np.array([rng.multinomial(4000, t @ phi) for t in theta])
+    model = HDP(n_iter=30, n_chains=1, random_state=0).fit(M)
+    few = rng.multinomial(12, theta[0] @ phi, size=1)
+    alone = [model.transform(row[None])[0] for row in (few[0], M[0])]
+    assert np.array_equal(model.transform(np.vstack([few, M]))[:2], alone)

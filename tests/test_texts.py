@@ -7,6 +7,7 @@ import json
 import logging
 import pickle
 import sys
+import warnings
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,6 @@ from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_t
 from hdp_nb.evidence import log_evidence
 from hdp_nb.exchange import to_pyldavis
 from hdp_nb.ingest import build_shards
-from hdp_nb.model import has_short_documents
 from hdp_nb.over_shards import score_documents
 from hdp_nb.predictive import check_words
 from hdp_nb.topic_moves import TopicMoves
@@ -497,7 +497,7 @@ def test_moves_are_spared_in_many_short_documents(n_docs, length, moves, spared)
     empty = [[]] * 200  # say nothing
     corpus = Corpus.from_docs([[0, 1, 2] * 3 + [0] * (length - 9)] * n_docs + empty, n_words=3)
     sampler = HDP(moves=moves)._sampler(corpus)
-    assert has_short_documents(corpus) == (n_docs == 1000 and length == 9)
+    assert corpus.has_short_documents == (n_docs == 1000 and length == 9)
     assert isinstance(sampler, TopicMoves) != spared
 
 
@@ -558,3 +558,37 @@ def test_damaged_phrases_are_named():
     for rounds in (5, [["new"]], [[["a", "b", "c"]]], "new"):
         with pytest.raises(ValueError, match="vectorizer: "):
             unpack_vectorizer(packed | {"phrases": rounds}, ["york"])
+
+
+def test_columns_of_a_frame_are_the_words_of_the_fit():
+    "A model that was fitted to texts knows words: others, or in another order, are refused."
+    pandas = pytest.importorskip("pandas")
+    texts = ["ship sea storm", "bread wine cheese"] * 10
+    for model in (HDP(n_iter=20, n_chains=1, moves=0, random_state=0), OnlineHDP(random_state=0)):
+        model.fit(texts)
+        counts = pandas.DataFrame(4 * np.eye(6, dtype=int), columns=model.vocabulary_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            shares = model.transform(counts)
+        assert np.array_equal(shares, model.transform(counts.to_numpy()))
+        for other in (counts[counts.columns[::-1]], counts.rename(columns=str.upper)):
+            with pytest.raises(ValueError, match="same order"):
+                model.transform(other)
+            with pytest.raises(ValueError, match="same order"):
+                model.score(other)
+
+
+def test_a_frame_is_no_list_of_texts():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": ["ship sea storm", "bread wine cheese"] * 10})
+    for texts in (frame, {"one": "ship sea storm", "two": "bread wine"}):
+        with pytest.raises(ValueError, match="take one column"):
+            count_texts(texts)
+    want = count_texts(frame["text"].tolist())
+    assert np.array_equal(count_texts(frame["text"]).x, want.x)
+    arrow = pytest.importorskip("pyarrow").array(frame["text"].tolist())
+    assert np.array_equal(count_texts(arrow).x, want.x)
+    model = HDP(n_iter=4, n_chains=1, moves=0, random_state=0)
+    shares = [model.fit(it).transform(it) for it in (arrow, frame["text"])]
+    assert np.array_equal(*shares)
+    assert model.fit(text for text in frame["text"]).n_features_in_ == want.n_words
