@@ -536,7 +536,7 @@ def _add_sampling(group: Any) -> None:
         group,
         "--moves",
         "moves between numbers of topics before every sweep, 0 for none, or 'auto': as many as a"
-        " third of a sweep's time allows; none with --levels",
+        " third of a sweep's time allows",
         type=auto_argument,
         default="auto",
         metavar="N",

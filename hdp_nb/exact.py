@@ -195,7 +195,7 @@ def joint_distribution_test(
     Returns
     -------
     dict of str to float
-        How far the mean of every statistic has moved, in standard errors (E5): standard normal if
+        How far the mean of every statistic has moved, in standard errors (E6): standard normal if
         the sampler is right. Of a dozen numbers one beyond 3 happens by chance in 3% of all
         tests, one beyond 4.5 hardly ever.
     """

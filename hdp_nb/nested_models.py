@@ -437,7 +437,7 @@ class HNHDP(_Nested):
         global_share, conc_cluster,
         accepted (words that changed sides), share_1, share_2, share_3 (of the documents, in the
         largest clusters), document_moves (documents that changed clusters by themselves) and
-        split_merge_accepted. Of the chain with the highest log joint, and of all.
+        split_merge_accepted. Of the chain with the highest mean log_mixture, and of all.
     convergence_, converged_ : Convergence, and bool or None
         Whether chains that began apart agree; as of `HDP`. False comes with a
         `hdp_nb.ConvergenceWarning`.

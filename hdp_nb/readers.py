@@ -391,8 +391,8 @@ def load_corpus(
         For files of counts: the words, or a file with one per line. See `read_ldac`, `read_uci`.
     **options
         For texts: `column`, which holds the documents of a table or of JSON, `encoding`, and what
-        is counted: `stop_words`, `min_df`, `max_df`, `min_count`, `token`, `lowercase`. See
-        `read_text` and `CountOptions`.
+        is counted: `stop_words`, `min_df`, `max_df`, `min_count`, `token`, `lowercase`,
+        `phrases`. See `read_text` and `CountOptions`.
 
     Returns
     -------
