@@ -18,9 +18,20 @@ from .corpus import Corpus
 from .phrases import PhraseTokenizer, find_pairs
 
 # %% ../nbs/03_counting.ipynb #ff88114e
-_WORD = r"[^\W\d_](?:_*[^\W_])+"
-_SHORT = r"['’](?:t|m|re|ve|ll|d)"  # how contractions end
-TOKEN = rf"(?<![^\W_])(?:(?:[iI]|{_WORD}){_SHORT}(?![^\W_])|{_WORD})"
+# Accents and vowel signs that are characters of their own; letters between them do no harm.
+_MARKS = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7"
+    r"\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711-\u07f3"
+    r"\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08e1\u08e3-\u0963\u0981-\u09e3\u09fe-\u0a75"
+    r"\u0a81-\u0ae3\u0afa-\u0b63\u0b82-\u0bd7\u0c00-\u0c63\u0c81-\u0c83\u0cbc-\u0d4d"
+    r"\u0d57-\u0d63\u0d81-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ecd\u0f18-\u0f19\u0f35"
+    r"\u0f37\u0f39\u0f3e-\u0f84\u0f86-\u0fbc\u0fc6\u102b-\u103e\u1056-\u109d\u135d-\u135f"
+    r"\u1712-\u1734\u1752-\u17d3\u17dd\u180b-\u180d\u180f-\u193b\u1a17-\u1a1b\u1a55-\u1a7f"
+    r"\u1ab0-\u1ace\u1dc0-\u1dff"
+)
+_WORD = rf"[^\W\d_](?:_*(?:[^\W_]|[{_MARKS}]))+"
+_SHORT = r"['’](?:t|m|re|ve|ll|d)(?![^\W_])"  # how contractions end
+TOKEN = rf"(?<![^\W_])(?:{_WORD}(?:{_SHORT})?|[iI]{_SHORT})"
 
 # %% ../nbs/03_counting.ipynb #f379ac12
 # Of scikit-learn's list, words that have a meaning of their own, and what it lacks.
