@@ -572,7 +572,7 @@ class Corpus:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write everything to one compressed `.npz` file, all or nothing.
+        """Write everything but `vectorizer` to one compressed `.npz` file, all or nothing.
 
         Parameters
         ----------

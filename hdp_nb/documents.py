@@ -97,7 +97,7 @@ def text_files(folder: str | Path) -> list[Path]:
     Returns
     -------
     list of Path
-        The `.txt` and `.txt.gz` files in it and below it, sorted.
+        The `.txt` and `.txt.gz` files in it and below it, sorted; hidden ones are left out.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def text_files(folder: str | Path) -> list[Path]:
     found = sorted(
         p
         for p in Path(folder).rglob("*")
-        if p.name.removesuffix(".gz").endswith(".txt") and p.is_file()
+        if p.name[0] != "." and p.name.removesuffix(".gz").endswith(".txt") and p.is_file()
     )
     inside = os.path.join(os.path.realpath(folder), "")
     for p in found:

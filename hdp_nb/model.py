@@ -537,8 +537,8 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
                 self.vectorizer_ = X.vectorizer
         if reset:
             corpus = as_corpus(X)
-            words = getattr(self, "feature_names_in_", np.array(corpus.vocab or [], str)).tolist()
-            self.vocabulary_ = words or None
+            names = getattr(self, "feature_names_in_", None)
+            self.vocabulary_ = (corpus.vocab if names is None else names.tolist()) or None
             return corpus
         check_is_fitted(self)
         return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)

@@ -222,6 +222,7 @@ class TopicView:
         ValueError
             There is no such topic, a label is no string, or two topics would have the same.
         """
+        check_is_fitted(self, "components_")
         K, own = len(self.components_), self._own_labels()
         if labels is None:
             own = [""] * K
@@ -339,6 +340,7 @@ class TopicView:
         -----
         Equation (V2).
         """
+        check_is_fitted(self, "components_")
         to = np.arange(len(self.components_))
         numbers = [[self._topic(topic) for topic in group] for group in groups]
         every = sum(numbers, [])
@@ -365,6 +367,7 @@ class TopicView:
         ValueError
             There is no such topic.
         """
+        check_is_fitted(self, "components_")
         to = np.arange(len(self.components_))
         to[[self._topic(topic) for topic in topics]] = -1
         return self._regrouped(to)

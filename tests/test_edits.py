@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from alone import FAULTS, outcome
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from test_kills import CORPUS, POINTS, SYMBOLS
 from tiers import slow_unless
 
@@ -178,3 +179,13 @@ def test_labels_do_not_depend_on_how_many_words_are_shown():
     for n in (1, 2, 10):
         rows = list_topics_of(model, n)
         assert [own_label(row) for row in rows] == ["mine"] + [""] * (len(rows) - 1)
+
+
+def test_edits_before_a_fit():
+    for edit in (
+        lambda model: model.merge_topics([0, 1]),
+        lambda model: model.drop_topics([0]),
+        lambda model: model.label_topics({0: "mine"}),
+    ):
+        with pytest.raises(NotFittedError):
+            edit(HDP())

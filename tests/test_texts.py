@@ -592,3 +592,9 @@ def test_a_frame_is_no_list_of_texts():
     shares = [model.fit(it).transform(it) for it in (arrow, frame["text"])]
     assert np.array_equal(*shares)
     assert model.fit(text for text in frame["text"]).n_features_in_ == want.n_words
+
+
+def test_hidden_files_are_no_texts(tmp_path):
+    for name in ("a.txt", "b.txt", "._a.txt", ".hidden.txt"):
+        (tmp_path / name).write_bytes(b"ship sea storm\xff" * name.startswith(".") or b"bread wine")
+    assert load_corpus(tmp_path, min_df=1, max_df=1.0).n_docs == 2
