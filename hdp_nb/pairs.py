@@ -55,7 +55,7 @@ def draw_partner(rng: np.random.Generator, phi: np.ndarray, K: int, k: int) -> i
 
 @njit(nogil=True)
 def log_partner(phi: np.ndarray, K: int, k: int, l: int) -> float:
-    "Log of K p(l | k)/((K - 1)...): how a pair is chosen among K topics, over how one of K - 1 is."
+    "Log of (K - 1) p(l | k)/K: how a pair is chosen among K topics, over how one of K - 1 is."
     total = 0.0
     for m in range(K):
         if m != k:
