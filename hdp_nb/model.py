@@ -524,9 +524,12 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             check_table(X)
             if not reset:
                 check_is_fitted(self)
-            names = None if reset or hasattr(self, "feature_names_in_") else column_names(X)
-            with warnings.catch_warnings():  # names are checked below, against the vocabulary
-                warnings.filterwarnings("ignore", "X has feature names")
+            names = None
+            if not reset and self.vocabulary_ and not hasattr(self, "feature_names_in_"):
+                names = column_names(X)
+            with warnings.catch_warnings():
+                if names is not None:  # which are checked below, against the vocabulary
+                    warnings.filterwarnings("ignore", "X has feature names")
                 X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=None)
             if names is not None:
                 X = Corpus.from_matrix(X, names)
@@ -538,7 +541,7 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if reset:
             corpus = as_corpus(X)
             names = getattr(self, "feature_names_in_", None)
-            self.vocabulary_ = (corpus.vocab if names is None else names.tolist()) or None
+            self.vocabulary_ = list(corpus.vocab or [] if names is None else names.tolist()) or None
             return corpus
         check_is_fitted(self)
         return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)

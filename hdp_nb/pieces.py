@@ -234,9 +234,10 @@ def _list_files(source):
         return [place.path]
     data = [name for name in names if name.lower().endswith((".parquet", ".jsonl", ".ndjson"))]
     if data:
-        deeper = (p.relative_to(source).as_posix() for p in Path(source).rglob("*.*"))
-        other = r"\.(txt|csv|tsv|json|jsonl|ndjson|parquet)(\.gz)?$"
-        every = deeper if place.local else names
+        other = r"\.(txt|csv|tsv|json|jsonl|ndjson)(\.gz)?$"  # shards of it may be below: Parquet
+        every = set(names)
+        if place.local:
+            every |= {p.relative_to(source).as_posix() for p in Path(source).rglob("*.*")}
         left = sorted(n for n in every if n not in data and re.search(other, n.lower()))
         if left:
             raise ValueError(
