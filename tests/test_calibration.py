@@ -82,6 +82,7 @@ def test_bad_arguments_are_named():
 
 
 def test_effects_are_judged_where_a_formula_asks_for_them():
+    pytest.importorskip("formulaic")
     corpus, covariates, _ = make_effects(40, 40, n_topics=2, random_state=5)
     model = LDA(2, init=None, n_iter=60, thin=3, n_jobs=1, random_state=0).fit(corpus)
     found = calibrate(model, corpus, 3, covariates=covariates, formula="~ party + year")

@@ -210,6 +210,7 @@ def test_to_arviz_before_1(fitted, monkeypatch):
 
 def test_chains_that_were_stopped(bars):
     "Ctrl-C in one chain: as many draws as the shortest has, or an error that says so."
+    pytest.importorskip("arviz")
 
     def stop_at(sweep):
         def callback(s, state):
