@@ -29,9 +29,9 @@ from hdp_nb.consensus import (
     grouped_weights,
 )
 from .corpus import Corpus
+from .hierarchy import distinct_labels
 from .model import SampledModel
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
-from .topic_view import distinct_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,6 +20,7 @@ from .chain import with_attributes
 from .checks import MOST_MOVES, check_concentrations, check_eta, check_int
 from .corpus import Corpus, as_corpus
 from .dp import largest_shares
+from .hierarchy import distinct_labels
 from hdp_nb.nested import (
     BOTH,
     GLOBAL,
@@ -258,7 +259,8 @@ def _number_labels(name, labels, n_docs):
         raise ValueError(
             f"{name} must hold one label per document, shape ({n_docs},), got shape {labels.shape}"
         )
-    return np.unique(labels, return_inverse=True)
+    names, _, number = distinct_labels(name, labels)
+    return names, number
 
 # %% ../nbs/35_nested_sampler.ipynb #41ede585
 class NestedCounts(NamedTuple):

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .checks import check_int
+from .hierarchy import distinct_labels
 from .style import COLORS, SMALL_SIZE, TEXT_SIZE, new_figure, tidy
-from .topic_view import distinct_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure

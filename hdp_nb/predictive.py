@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import as_rng, check_int
 from .consensus import Components, Consensus, document_nodes
 from .corpus import Corpus, as_corpus
+from .hierarchy import distinct_labels
 from .model import SampledModel, count_for
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
 from .topic_view import as_table
@@ -318,7 +319,9 @@ def _group_labels(groups: Any, corpus: Corpus) -> dict[str, np.ndarray]:
                 f"groups[{name!r}] must have one label for each of {corpus.n_docs} documents, got"
                 f" shape {np.shape(labels)}"
             )
-    return {name: np.unique(labels, return_inverse=True)[1] for name, labels in groups.items()}
+    return {
+        name: distinct_labels(f"groups[{name!r}]", labels)[2] for name, labels in groups.items()
+    }
 
 
 def _chosen(n: int, n_samples: int) -> np.ndarray:

@@ -365,7 +365,7 @@ def run_report(args: Any) -> int:
     if (folder / "model.npz").is_file():
         fitted = [(t["topic"], t.get("label")) for t in read_json(folder, "topics.json")]
         model = hdp_nb.load_model(folder / "model.npz")
-        if [(k, label) for k, label in enumerate(model.topic_labels_)] != fitted:
+        if [*enumerate(model.topic_labels_)] != fitted:
             print(
                 f"Topics of {folder / 'model.npz'} were merged, dropped or named after the fit: the"
                 " report shows them as they were fitted, hdp_nb topics as they are.",

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import check_int
 from .consensus import central_interval, check_fraction
+from .hierarchy import distinct_labels
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
-from .topic_view import distinct_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure

@@ -407,8 +407,7 @@ class OnlineHDP(VariationalTopics):
         rng, docs = as_rng(self.random_state), distinct_words(corpus)
         auto, halves = isinstance(self.n_passes, str), None
         ways = self._ways(apart=auto)
-        plan = self._plan(rng, ways[0], corpus.n_docs)
-        moves = ways[0].judged and options.split_merge
+        plan, moves = self._plan(rng, ways[0], corpus.n_docs), options.split_merge
         if auto:
             halves = hide_half(corpus[plan.judges] if len(plan.judges) else corpus, rng)
         streams: list[tuple[OnlineState, Rows, Watch | None]] = []
@@ -437,7 +436,7 @@ class OnlineHDP(VariationalTopics):
             n_passes, judged = SHORT if way.judged else 1, True
         else:
             n_passes = self.n_passes
-            judged = way.judged and bool(self.split_merge) and n_passes > 1
+            judged = self._options().split_merge and n_passes > 1
         least_steps = LEAST_STEPS if way.judged else 1
         return plan_fit(rng, n_docs, self._size(way), n_passes, judged, least_steps)
 
@@ -452,11 +451,11 @@ class OnlineHDP(VariationalTopics):
         callback: Callable[[int, OnlineState], object] | None,
     ) -> OnlineState:
         "Learn in passes from all documents; fills the trace."
-        panel, n_docs, options = take(docs, plan.judges), len(docs.lengths), self._options()
-        options = options._replace(split_merge=options.split_merge and way.judged)
-        n_passes = None if isinstance(self.n_passes, str) else self.n_passes
-        if n_passes is None and not way.judged:
-            n_passes = 1
+        panel, n_docs = take(docs, plan.judges), len(docs.lengths)
+        if isinstance(self.n_passes, str):
+            n_passes = None if way.judged else 1
+        else:
+            n_passes = self.n_passes
 
         def learn(
             state: OnlineState, rows: np.ndarray, now: OnlineOptions, judged: bool
@@ -471,7 +470,7 @@ class OnlineHDP(VariationalTopics):
         total = None if n_passes is None else n_passes * plan.n_parts
         with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
             state, self.interrupted_ = learn_in_passes(
-                rng, self._begin(rng, way), plan, options, n_passes, learn, watch, bar
+                rng, self._begin(rng, way), plan, self._options(), n_passes, learn, watch, bar
             )
         return state
 
@@ -533,7 +532,6 @@ class OnlineHDP(VariationalTopics):
         """
         options, first = self._options(), not hasattr(self, "state_")
         (way,) = self._ways()
-        options = options._replace(split_merge=options.split_merge and way.judged)
         corpus = self._corpus(X, reset=first)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:
             raise ValueError(
@@ -616,7 +614,7 @@ class OnlineHDP(VariationalTopics):
             n_jobs=self.n_jobs,
             z_split=float(self.z_split),
             eager=max(self.eager, 1),
-            split_merge=bool(self.split_merge),
+            split_merge=bool(self.split_merge) and self.e_step != "gibbs",
         )
 
     def _begin(self, rng: np.random.Generator, way: Any) -> OnlineState:

@@ -23,6 +23,7 @@ from hdp_nb.hmm_sampler import HMMSampler, check_sequences
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.nested_models import NestedDP
 from hdp_nb.plots import plot_shares
+from hdp_nb.predictive import check_words
 from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.topic_models import HDP
 from hdp_nb.tree_models import TreeHDP
@@ -736,3 +737,7 @@ def test_labels_that_are_missing(labels):
         for show in (plot_shares, plot_topics_over_time, shares_by_group):
             with pytest.raises(ValueError, match=f"for all documents, got None at {odd}"):
                 show(model, labels * 10)
+        with pytest.raises(ValueError, match=f"categories must hold .* got None at {odd}"):
+            NestedDP(n_iter=2, categories=labels * 10).fit(corpus)
+        with pytest.raises(ValueError, match=rf"groups\['group'\] must hold .* None at {odd}"):
+            check_words(model, corpus, groups=labels * 10)

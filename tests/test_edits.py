@@ -171,7 +171,8 @@ def test_every_edit_of_a_model(kind, tmp_path, step):
 def test_labels_do_not_depend_on_how_many_words_are_shown():
     texts = ["ship sea storm", "bread wine cheese"] * 10
     model = HDP(n_iter=20, n_chains=1, moves=0, random_state=0).fit(texts)
-    for table in (model.topics(2), model.topics(by="lift"), model.topics(1)):
+    once = (word for word in model.vocabulary_)
+    for table in (model.topics(2, once), model.topics(by="lift"), model.topics(1)):
         assert list(table["label"])[:-1] == model.topic_labels_
     with pytest.raises(ValueError, match="labels must differ"):
         model.label_topics({0: model.topic_labels_[1]})
