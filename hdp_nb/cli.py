@@ -693,7 +693,3 @@ def main(argv: list[str] | None = None) -> int:
     except (ValueError, OSError, MemoryError, ImportError) as error:
         print(f"hdp_nb: error: {_one_line(error)}", file=sys.stderr)
         return 2
-
-# %% ../nbs/76_cli.ipynb #4389c8e3
-if __name__ == "__main__":
-    sys.exit(main())

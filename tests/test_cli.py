@@ -1210,7 +1210,7 @@ ENV = {
 
 def start(*arguments, cwd=None, before=None):
     """The command line in a process of its own, after this line of Python, if any."""
-    main = ["-m", "hdp_nb.cli"]
+    main = ["-m", "hdp_nb"]
     if before:
         main = ["-c", f"import sys, hdp_nb.cli; {before}; sys.exit(hdp_nb.cli.main())"]
     return subprocess.Popen(

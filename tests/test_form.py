@@ -13,7 +13,7 @@ from notebooks import ROOT, directives, notebooks, read
 MODULES = {
     p.stem: ast.parse(p.read_text(encoding="utf-8"))
     for p in sorted((ROOT / "hdp_nb").glob("*.py"))
-    if p.stem not in ("_modidx", "__init__")
+    if p.stem not in ("_modidx", "__init__", "__main__")
 }
 
 

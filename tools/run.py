@@ -124,7 +124,7 @@ def command(task, arguments):
         return [
             PYTHON,
             "-m",
-            "hdp_nb.cli",
+            "hdp_nb",
             "fit",
             "sotu",
             "--out",

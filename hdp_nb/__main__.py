@@ -1,0 +1,7 @@
+"`python -m hdp_nb` is the command `hdp_nb`, also where that is not on the path."
+
+import sys
+
+from .cli import main
+
+sys.exit(main())
