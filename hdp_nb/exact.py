@@ -120,6 +120,7 @@ def exact_posterior(n: int, log_joint: Callable[[tuple[int, ...]], float]) -> Ex
     Parameters
     ----------
     n : int
+        Number of observations; see `partitions` for how many are possible.
     log_joint : callable
         Log of p(z, x), of a partition as `partitions` writes it; a constant may be left out.
 

@@ -270,6 +270,10 @@ def check_topics(name: str, z: Any, corpus: Any) -> np.ndarray:
     z : int array, shape (N,)
     corpus : Corpus
 
+    Returns
+    -------
+    int array, shape (N,)
+
     Raises
     ------
     ValueError

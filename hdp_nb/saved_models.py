@@ -156,6 +156,8 @@ class SavedModel(BaseEstimator):
 
         Raises
         ------
+        NotFittedError
+            The model has not been fitted.
         TypeError
             A parameter is of a kind that cannot be saved.
         """

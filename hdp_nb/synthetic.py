@@ -227,7 +227,9 @@ def make_nested(
     eta: float = 0.2,
     random_state: int | np.random.Generator | None = None,
 ) -> tuple[Corpus, np.ndarray]:
-    """Draw a corpus from the model (3, 4, 7) with given numbers of clusters and topics.
+    """Draw a corpus from the nested model with given numbers of clusters and topics.
+
+    Equations 3, 4 and 7 of notebook 32_nested, but clusters and topics are all equally likely.
 
     Parameters
     ----------
@@ -236,14 +238,14 @@ def make_nested(
     n_words : (int, int)
         Number of global and of local words; the first ids are those of the global ones.
     n_clusters, n_topics : int
-        Clusters, all equally likely; topics of the global measure and of each cluster, all equally
-        likely.
+        Clusters; topics of the global measure and of each cluster.
     share : float
-        Expected share of global tokens; epsilon of every cluster is drawn from
+        Expected share of global tokens, between 0 and 1; epsilon of every cluster is drawn from
         Beta(10 share, 10 (1 - share)).
     eta : float > 0
         Dirichlet parameter of the topics.
     random_state : None, int or Generator
+        See `as_rng`.
 
     Returns
     -------
@@ -251,10 +253,19 @@ def make_nested(
         Its group "cluster" has the cluster of every document.
     theta : float array, shape (n_clusters + 1, n_topics, V)
         Topics; the first are the global ones.
+
+    Raises
+    ------
+    ValueError
+        If a number is not whole and at least 1, `share` not between 0 and 1, or `eta` not above 0.
     """
+    check_count(n_docs=n_docs, doc_len=doc_len, n_clusters=n_clusters, n_topics=n_topics)
     check_positive(eta=eta)
+    if not 0 < share < 1:
+        raise ValueError(f"share must be between 0 and 1, got {share!r}")
     rng = as_rng(random_state)
     n_global, n_local = n_words
+    check_count(**{"n_words[0]": n_global, "n_words[1]": n_local})
     V = n_global + n_local
     theta = np.zeros((n_clusters + 1, n_topics, V))
     theta[0, :, :n_global] = rng.dirichlet(np.full(n_global, eta), size=n_topics)
