@@ -52,7 +52,19 @@ class PairTable(NamedTuple):
 
 
 class DocumentTokens(NamedTuple):
-    "Documents that a pass reads: words, where documents begin, topics, alpha, the first's number."
+    """Documents that a pass reads.
+
+    Attributes
+    ----------
+    x, z : int arrays, shape (N,)
+        Words and topics of their tokens.
+    offsets : int array, shape (J + 1,)
+        Where documents begin, and where the last one ends.
+    alpha : float array, shape () or (J,)
+        Concentration, of all documents or of each.
+    first : int
+        Number of the first document among those of all passes.
+    """
 
     x: np.ndarray
     offsets: np.ndarray
@@ -312,7 +324,17 @@ def collect_documents(
 
 # %% ../nbs/28_divisions.ipynb #fdcad71f
 class PairSample(NamedTuple):
-    "Documents of one move: tokens' words, by their rank, where documents begin, and alpha_j B."
+    """Documents of one move.
+
+    Attributes
+    ----------
+    word : int array, shape (N,)
+        Words of their tokens, as ranks among the W words of the move.
+    begin : int array, shape (D + 1,)
+        Where documents begin, and where the last one ends.
+    weight : float array, shape (D,)
+        alpha_j B of each.
+    """
 
     word: np.ndarray
     begin: np.ndarray

@@ -482,7 +482,8 @@ def append_counts(x: array, ids: np.ndarray, counts: np.ndarray, name: str) -> N
     Raises
     ------
     ValueError
-        If an id or a count is negative, or the buffer would hold more than 2,147,483,647 tokens.
+        If an id is negative or above 2,147,483,646, a count is negative, or the buffer would hold
+        more than 2,147,483,647 tokens.
     """
     if len(ids) and (ids.min() < 0 or ids.max() >= MAX_INT32):
         raise ValueError(
@@ -514,7 +515,8 @@ def bow_tokens(bow: Iterable) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     ValueError
-        A document is no list of pairs of whole numbers; it is named.
+        If `bow` is no iterable or has no document, or a document, which is named, is no list of
+        pairs of whole numbers of at least 0, or makes the tokens too many.
     """
     if isinstance(bow, (str, bytes)) or not hasattr(bow, "__iter__"):
         raise ValueError(
@@ -660,7 +662,8 @@ def rng_from_dict(saved: dict[str, Any]) -> np.random.Generator:
     Raises
     ------
     ValueError
-        If the bit generator is not one of NumPy's.
+        If the bit generator is not one of NumPy's, or its seed sequence claims a pool of more than
+        64 words.
     """
     kind = getattr(np.random, str(saved["state"]["bit_generator"]), None)
     if not (isinstance(kind, type) and issubclass(kind, np.random.BitGenerator)):

@@ -29,7 +29,7 @@ def fold_in_cells(
 ) -> None:
     """Infer the mixture proportions of documents under fixed topics, all tokens of a word at once.
 
-    What `hdp_nb.topics.fold_in` does for tokens, in time that their number hardly matters to.
+    What `hdp_nb.topics.fold_in` does for tokens, in a time that hardly depends on their number.
 
     Parameters
     ----------

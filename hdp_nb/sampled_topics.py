@@ -218,7 +218,8 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 def topic_tokens(counts: Any) -> np.ndarray:
     """Count the tokens of the documents of the fit in every topic of a sample.
 
-    Words of topics that are given, or seeded, are in no document.
+    Words that given or seeded topics begin with are in no document; they are counted only where
+    the sample does not hold the topics of documents.
 
     Parameters
     ----------
