@@ -669,7 +669,7 @@ def main(argv: list[str] | None = None) -> int:
     -------
     int
         Exit code: 0 for success, 2 for a mistake (one line on standard error says what), 130 after
-        Ctrl-C.
+        Ctrl-C, 1 if whoever reads the output has left.
     """
     # A terminal may not know a letter of a text, and names of files need not be text at all.
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -292,7 +292,7 @@ def sum_on_engine(
     parts: Sequence,
     n_threads: int = 1,
 ) -> np.ndarray:
-    """Add up the results of tasks, in an order that hangs on their number only.
+    """Add up the results of tasks, in an order that depends on their number only.
 
     Workers add up what they have, so that a single table comes to this process.
 

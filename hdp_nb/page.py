@@ -137,6 +137,8 @@ function drawWords() {
     add(svg, "text", {x: 336, y: i * row + 14, class: "faint"},
       percent(w[1]) + ", \u00d7" + (w[1] / w[2]).toPrecision(2));
   });
+  svg.setAttribute("aria-label", "Words of the topic: " +
+    words.map(w => w[0] + " " + percent(w[1])).join(", "));
 }
 
 function drawGroups() {
@@ -296,7 +298,7 @@ or go from one to the next with the arrow keys. {{ map_note }}</figcaption></fig
 <input type="range" id="weight" min="0" max="1" step="0.05" value="0.6"></p>
 <svg id="words" role="img" aria-label="Words of the topic"></svg>
 <p class="soft">Blue: probability in the topic; grey: share of all tokens; &times;: how many times
-as frequent as elsewhere.</p>
+as frequent as in all tokens.</p>
 <div id="grouped"><p><label>Share by <select id="level"></select></label>, with 90% intervals</p>
 <svg id="groups" role="img"></svg></div>
 <p id="near"></p><p id="jump"></p>
@@ -336,7 +338,7 @@ def json_in_html(value: Any) -> str:
     Returns
     -------
     str
-        Without any of the characters that HTML knows.
+        Without `<`, `>` and `&`, so that nothing in it ends the element or begins another.
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":

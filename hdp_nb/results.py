@@ -67,6 +67,10 @@ def score_against_unigram(scores: dict[str, float]) -> str:
     ----------
     scores : dict
         As `score_model` returns them.
+
+    Returns
+    -------
+    str
     """
     tokens, documents = (
         hdp_nb.checks.plural(int(scores[f"{name}s"]), name) for name in ("token", "document")

@@ -47,7 +47,8 @@ class VariationalHDP(VariationalTopics):
     """Hierarchical Dirichlet process topic model, by batch variational inference.
 
     Every pass over the documents raises a bound on the log evidence (Bryant & Sudderth 2012,
-    section 2.2). Of the topics that it is given, those that are not needed stay unused.
+    section 2.2). Of the topics that it is given, many that are not needed end unused; small ones
+    may stay, since passes merge no topics.
 
     Parameters
     ----------
@@ -226,8 +227,8 @@ def _learn(
 class OnlineHDP(VariationalTopics):
     """Hierarchical Dirichlet process topic model, from one minibatch at a time.
 
-    By online variational inference with topics that split, merge, are born and deleted (Bryant &
-    Sudderth 2012), or by sampling every minibatch given what the stream has left so far.
+    By online variational inference with topics that split and merge (Bryant & Sudderth 2012), are
+    born and deleted, or by sampling every minibatch given what the stream has left so far.
 
     Parameters
     ----------
