@@ -27,6 +27,10 @@ def count_argument(text: str) -> int:
     text : str
         As it was typed.
 
+    Returns
+    -------
+    int
+
     Raises
     ------
     argparse.ArgumentTypeError
@@ -44,6 +48,10 @@ def number_argument(text: str) -> float:
     ----------
     text : str
         As it was typed.
+
+    Returns
+    -------
+    int or float
 
     Raises
     ------
@@ -63,6 +71,10 @@ def auto_argument(text: str) -> int | str:
     ----------
     text : str
         As it was typed.
+
+    Returns
+    -------
+    int or 'auto'
 
     Raises
     ------
@@ -84,6 +96,10 @@ def gamma_argument(text: str, also: str = "") -> list[float]:
         As it was typed.
     also : str
         What the message says of other things that are taken.
+
+    Returns
+    -------
+    list of float
 
     Raises
     ------
@@ -107,6 +123,10 @@ def prior_argument(text: str) -> list[float] | None:
     text : str
         As it was typed.
 
+    Returns
+    -------
+    list of float, or None
+
     Raises
     ------
     argparse.ArgumentTypeError
@@ -122,6 +142,10 @@ def seeds_argument(path: str) -> dict[str, list[str]]:
     ----------
     path : str
         As it was typed; a JSON object from names of topics to lists of words.
+
+    Returns
+    -------
+    dict of str to list of str
 
     Raises
     ------
@@ -188,7 +212,7 @@ _OPTIONS = (
         "N",
         number_argument,
         "leave out words that occur in more documents, or in a larger share of them; by default"
-        " half of them",
+        " half of them, from 20 documents on",
     ),
     ("--min-count", "N", count_argument, "leave out words that occur fewer times"),
 )
@@ -231,6 +255,11 @@ def source_argument(args: argparse.Namespace) -> Iterator[None]:
     ----------
     args : argparse.Namespace
         With the arguments of `add_corpus_arguments`.
+
+    Yields
+    ------
+    None
+        The copy is removed with the block.
     """
     if args.corpus != "-":
         args.source = args.corpus

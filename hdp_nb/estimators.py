@@ -52,6 +52,8 @@ def load_model(path: PathLike) -> Any:
     ValueError
         The file is damaged, not a saved model, of another class, or of a format that this version
         does not know.
+    OSError
+        It is not there, or cannot be read.
     """
     classes: tuple[Any, ...] = (
         HDP,

@@ -232,6 +232,10 @@ _META = b"hdp_nb"
 def arrow() -> tuple[Any, Any]:
     """Load pyarrow and pyarrow.parquet.
 
+    Returns
+    -------
+    pyarrow, pyarrow.parquet : modules
+
     Raises
     ------
     ValueError
@@ -350,6 +354,10 @@ def list_column(values: np.ndarray, ends: np.ndarray) -> Any:
     values : array, shape (entries,)
     ends : int array, shape (rows + 1,)
         Where each list begins.
+
+    Returns
+    -------
+    pyarrow.ListArray of `rows` lists
     """
     pa, _ = arrow()
     return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(values))
@@ -485,7 +493,22 @@ def read_part(place: Place, part: Part, vocabulary: str, n_words: int) -> Corpus
 
 
 def read_lengths(place: Place, part: Part, vocabulary: str) -> np.ndarray:
-    "Read the numbers of tokens of the documents of a shard: an int64 array, (n_docs,)."
+    """Read the numbers of tokens of the documents of a shard.
+
+    Parameters
+    ----------
+    place, part, vocabulary
+        As for `read_part`.
+
+    Returns
+    -------
+    int64 array, shape (n_docs,)
+
+    Raises
+    ------
+    ValueError
+        It is missing, damaged, of another vocabulary or version, or has other documents.
+    """
     path, found = _read_columns(place, part, vocabulary, {"length": "int32"})
     lengths = found["length"].to_numpy().astype(np.int64)
     with reading(path, "shard"):
@@ -495,7 +518,22 @@ def read_lengths(place: Place, part: Part, vocabulary: str) -> np.ndarray:
 
 
 def read_names(place: Place, part: Part, vocabulary: str) -> list[str]:
-    "Read the names of the documents of a shard."
+    """Read the names of the documents of a shard.
+
+    Parameters
+    ----------
+    place, part, vocabulary
+        As for `read_part`.
+
+    Returns
+    -------
+    list of str
+
+    Raises
+    ------
+    ValueError
+        It is missing, damaged, of another vocabulary or version, or has other documents.
+    """
     path, found = _read_columns(place, part, vocabulary, {"doc": "string"})
     names = found["doc"].to_pylist()
     if len(names) != part.n_docs:
@@ -537,7 +575,17 @@ class Index(NamedTuple):
 
 
 def count_part(corpus: Corpus, n_words: int) -> tuple[np.ndarray, np.ndarray]:
-    "Count the tokens of every word in a shard, and the documents that have it."
+    """Count the tokens of every word in a shard, and the documents that have it.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    n_words : int
+
+    Returns
+    -------
+    tokens, documents : int64 arrays, shape (n_words,)
+    """
     docs = np.repeat(np.arange(corpus.n_docs), corpus.doc_lengths)
     pairs = np.unique(docs * n_words + corpus.x)
     return (

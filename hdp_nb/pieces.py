@@ -281,6 +281,11 @@ def find_pieces(source: str, format: str | None) -> list[Piece] | None:
     -------
     list of Piece, or None
         None: it can only be read from its beginning.
+
+    Raises
+    ------
+    ValueError
+        No file is named like that, or files of several kinds, or compressed ones, are together.
     """
     files = _list_files(source)
     if files is None:

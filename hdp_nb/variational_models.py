@@ -249,7 +249,8 @@ class OnlineHDP(VariationalTopics):
         Whether topics split and are born (if that predicts held-out words of the next minibatch
         better), merge and are deleted (if that raises the bound and predicts no worse). In the last
         quarter of `fit` there are no new splits or births. A fit of several passes lets a tenth of
-        the documents judge, at most 500, and learns from these in the end only.
+        the documents judge, from 50 to 500 (none of fewer than 200), and learns from these in the
+        end only.
     batch_size : int or None
         Documents that a step learns from; None is 200, or 4,000 with e_step="gibbs". 100 where it
         is less, since fewer cannot judge a move. `fit` takes fewer (down to 100) where there would
@@ -280,10 +281,10 @@ class OnlineHDP(VariationalTopics):
     n_passes : "auto" or int
         Passes of `fit` over its documents, each in a new random order. After them it goes on with
         minibatches without new topics until ten in a row have merged and deleted nothing, at most
-        60. "auto": as many as it takes until twice as many would predict words of the documents
-        that judge hardly better (by less than .01 a token), at most 100, or one where a minibatch
-        is sampled; and two streams, one after the other, from few and from many topics, which ought
-        to agree. The better one is shown.
+        60. "auto": until doubling them has made the prediction of words of the documents that
+        judge hardly better (by less than .01 a token), and a third more, at most 100; or one where
+        a minibatch is sampled; and two streams, one after the other, from few and from many topics,
+        which ought to agree. The better one is shown.
     n_docs : int or None
         Size of the corpus that minibatches of `partial_fit` are drawn from; None is the number of
         documents seen so far. `fit` counts them.
