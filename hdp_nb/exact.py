@@ -4,18 +4,20 @@
 
 # %% auto #0
 __all__ = ['partitions', 'log_words', 'log_hdp', 'ExactPosterior', 'exact_posterior',
-           'posterior_error', 'joint_distribution_test']
+           'posterior_error', 'posterior_scores', 'joint_distribution_test']
 
 # %% ../nbs/10_exact.ipynb #838faa2f
 import itertools
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from math import lgamma
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from .checks import check_int
 from .special import log_stirling
 
 # %% ../nbs/10_exact.ipynb #781c0936
@@ -139,6 +141,20 @@ def exact_posterior(n: int, log_joint: Callable[[tuple[int, ...]], float]) -> Ex
     return ExactPosterior(np.bincount(n_components, p, n + 1), together, log_evidence)
 
 
+def _frequencies(draws, exact):
+    "Of draws: how many components there were, and which two observations were together; S of them."
+    z = np.array(list(draws))
+    if z.ndim != 2 or z.shape[1] != len(exact.together) or len(z) == 0:
+        raise ValueError(
+            f"draws must be sequences of {len(exact.together)} components, at least one of them,"
+            f" got an array of shape {z.shape}"
+        )
+    zs = np.sort(z, axis=1)
+    n_components = (np.diff(zs, axis=1) > 0).sum(axis=1) + min(1, zs.shape[1])
+    K = np.bincount(n_components, minlength=len(exact.p_K)) / len(z)
+    return K, np.mean(z[:, :, None] == z[:, None, :], axis=0), len(z)
+
+
 def posterior_error(draws: Iterable[Sequence[int]], exact: ExactPosterior) -> float:
     """Measure how far draws of a sampler are from the exact posterior.
 
@@ -152,14 +168,60 @@ def posterior_error(draws: Iterable[Sequence[int]], exact: ExactPosterior) -> fl
     -------
     float
         Total variation of the number of components, or the largest error of a probability of being
-        together, whichever is larger: 0 to 1. Of S independent draws expect about 1/sqrt(S).
+        together, whichever is larger: 0 to 1. Of S independent draws expect about 1/sqrt(S), of
+        a chain more; see `posterior_scores`.
+
+    Raises
+    ------
+    ValueError
+        If there is no draw, or one that is not of n observations.
     """
-    z = np.array(list(draws))
-    zs = np.sort(z, axis=1)
-    n_components = (np.diff(zs, axis=1) > 0).sum(axis=1) + min(1, zs.shape[1])
-    K = np.bincount(n_components, minlength=len(exact.p_K)) / len(z)
-    together = np.mean(z[:, :, None] == z[:, None, :], axis=0)
+    K, together, _ = _frequencies(draws, exact)
     return float(max(abs(K - exact.p_K).sum() / 2, abs(together - exact.together).max()))
+
+
+def posterior_scores(
+    chains: Iterable[Iterable[Sequence[int]]], exact: ExactPosterior
+) -> dict[str, float]:
+    """Test whether independent chains have the exact posterior, in their own standard errors.
+
+    Parameters
+    ----------
+    chains : iterable of iterables of sequences of n int
+        Of two chains or more, better twenty, the draws after burn-in, as `posterior_error` takes
+        them.
+    exact : ExactPosterior
+
+    Returns
+    -------
+    dict of str to float
+        By (E3a), for every probability of a number of components ("K = 2") and of two observations
+        being together ("0, 3"): how far its mean over the chains is from the exact one. Of a right
+        sampler about normal, Student's t with a degree of freedom less than there are chains.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two chains, or draws are not as they should be.
+    """
+    found = [_frequencies(draws, exact) for draws in chains]
+    if len(found) < 2:
+        raise ValueError(f"chains must be two or more, got {len(found)}")
+    pairs = np.triu_indices(len(exact.together), 1)
+    p = np.concatenate([exact.p_K, exact.together[pairs]])
+    each = np.array([np.concatenate([K, together[pairs]]) for K, together, _ in found])
+    # Of what hardly ever happens chains agree that it never does: not surer than independent draws.
+    least = np.sqrt(np.clip(p * (1 - p), 0, None) / sum(n for *_, n in found))
+    error = np.maximum(each.std(axis=0, ddof=1) / np.sqrt(len(each)), least)
+    z = _in_errors(each.mean(axis=0) - p, error)
+    names = [f"K = {k}" for k in range(len(exact.p_K))] + [f"{i}, {j}" for i, j in zip(*pairs)]
+    return dict(zip(names, z.tolist()))
+
+
+def _in_errors(mean, error):
+    "Means in standard errors; 0/0, of what never varies and is right, is 0."
+    never = np.where(abs(mean) < 1e-12, 0.0, np.inf)
+    return np.divide(mean, error, out=never, where=error > 1e-12)
 
 # %% ../nbs/10_exact.ipynb #e6e331eb
 def joint_distribution_test(
@@ -187,11 +249,11 @@ def joint_distribution_test(
     sweep : (rng, theta, y) -> theta
         The sampler under test; it may change theta in place.
     statistics : (theta, y) -> dict of str to float
-        The numbers to compare.
+        The numbers to compare, the same ones each time.
     n_draws : int
-        How often to begin with a draw from the prior.
+        How often to begin with a draw from the prior, at least twice.
     n_rounds : int
-        Sweeps, each followed by new data, after every beginning.
+        Sweeps, each followed by new data, after every beginning, at least 1.
 
     Returns
     -------
@@ -199,18 +261,42 @@ def joint_distribution_test(
         How far the mean of every statistic has moved, in standard errors (E6): standard normal if
         the sampler is right. Of a dozen numbers one beyond 3 happens by chance in 3% of all
         tests, one beyond 4.5 hardly ever.
+
+    Raises
+    ------
+    ValueError
+        If a number of draws or rounds is too small, `sweep` returns None, or a statistic is not a
+        number.
+
+    Warns
+    -----
+    UserWarning
+        If a statistic never moved, so that the test says nothing of it.
     """
+    check_int("n_draws", n_draws, 2), check_int("n_rounds", n_rounds, 1)
     moved = []
     for _ in range(n_draws):
         theta = prior_draw(rng)
         y = data_draw(rng, theta)
-        before = statistics(theta, y)
+        before = _numbers(statistics(theta, y))
         for _ in range(n_rounds):
             theta = sweep(rng, theta, y)
+            if theta is None:
+                raise ValueError("sweep must return theta, got None")
             y = data_draw(rng, theta)
-        after = statistics(theta, y)
+        after = _numbers(statistics(theta, y))
         moved.append([after[name] - before[name] for name in before])
+    still = [name for name, never in zip(before, ~np.any(moved, axis=0)) if never]
+    if still:
+        told = ", ".join(map(repr, still))
+        warnings.warn(f"statistics: never moved, so nothing is tested: {told}", stacklevel=2)
     mean, error = np.mean(moved, 0), np.std(moved, 0, ddof=1) / np.sqrt(n_draws)
-    # 0/0: a statistic that never moved has not moved.
-    z = np.divide(mean, error, out=np.where(mean == 0, 0.0, np.inf), where=error > 0)
-    return dict(zip(before, z.tolist()))
+    return dict(zip(before, _in_errors(mean, error).tolist()))
+
+
+def _numbers(found: Any) -> dict[str, float]:
+    "Statistics as numbers of their own, which do not follow an array that a sweep changes."
+    for name, value in found.items():
+        if np.ndim(value) > 0 or np.asarray(value).dtype.kind not in "biuf":
+            raise ValueError(f"statistics must be numbers, got {name} = {value!r}")
+    return {name: float(value) for name, value in found.items()}

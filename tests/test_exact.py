@@ -14,6 +14,7 @@ from hdp_nb.exact import (
     log_words,
     partitions,
     posterior_error,
+    posterior_scores,
 )
 
 
@@ -68,6 +69,41 @@ def test_error_of_draws():
     renamed = [np.array([7, 3, 5, 11])[list(z)] for z in draws]
     assert posterior_error(draws, exact) == posterior_error(renamed, exact) < 0.015
     assert posterior_error([(0, 0, 0, 0)], exact) > 0.5
+    for bad in ([], [(0, 0)], [0, 1]):
+        with pytest.raises(ValueError, match="^draws must be sequences of 4 components, .* got"):
+            posterior_error(bad, exact)
+
+
+def test_scores_of_chains():
+    "Standard normal, as nearly as Student's t is, of independent draws; far off of another model."
+    rng, zs = np.random.default_rng(0), partitions(4)
+    exact = exact_posterior(4, log_restaurant)
+
+    def scores(conc, n_chains=20):
+        p = np.exp([log_restaurant(z, conc) for z in zs])
+        draw = lambda: [zs[i] for i in rng.choice(len(zs), 400, p=p)]
+        return posterior_scores([draw() for _ in range(n_chains)], exact)
+
+    right = scores(1.5)
+    assert list(right) == [
+        *(f"K = {k}" for k in range(5)),
+        *("0, 1", "0, 2", "0, 3", "1, 2", "1, 3", "2, 3"),
+    ]
+    z = np.array([[*scores(1.5).values()] for _ in range(60)])[:, 1:]  # there is always a component
+    assert right["K = 0"] == 0 and abs(z).max() < 5 and 0.9 < z.std() < 1.2
+    assert max(map(abs, scores(1.9).values())) > 5
+    with pytest.raises(ValueError, match="^chains must be two or more, got 1$"):
+        scores(1.5, 1)
+
+
+def test_scores_of_what_never_happens():
+    "What is rare, and in no chain, is no surprise; what is impossible and happens is."
+    rare = exact_posterior(2, lambda z: -12.0 * max(z))
+    one = [[(0, 0)] * 50] * 3
+    assert max(map(abs, posterior_scores(one, rare).values())) < 0.1
+    never = exact_posterior(2, lambda z: -np.inf if max(z) else 0.0)
+    assert posterior_scores(one, never)["K = 2"] == 0
+    assert posterior_scores([[(0, 1)] * 50] * 3, never)["K = 2"] == np.inf
 
 
 # ---------------------------------------------------------------- the joint test
@@ -105,6 +141,7 @@ def functions(rate, y):
     }
 
 
+@pytest.mark.filterwarnings("ignore:statistics. never moved")
 def test_joint_test_passes_the_right_and_rejects_the_wrong():
     score = lambda sweep: joint_distribution_test(
         np.random.default_rng(0), prior, data, sweep, functions, n_draws=3000
@@ -117,6 +154,7 @@ def test_joint_test_passes_the_right_and_rejects_the_wrong():
     assert abs(narrow["rate"]) < 4 and narrow["spread"] < -6
 
 
+@pytest.mark.filterwarnings("ignore:statistics. never moved")
 def test_joint_test_scores_are_standard_normal():
     z = [
         list(
@@ -139,3 +177,39 @@ def test_joint_test_of_what_moves_for_certain_is_infinite():
         n_draws=5,
     )
     assert z == {"t": np.inf}
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_joint_test_of_an_array_that_the_sweep_changes(wrong):
+    "A statistic may be an array without axes in theta: it is looked at when it is noted."
+
+    def sweep(rng, theta, y):
+        theta[()] = (wrong_shape if wrong else posterior)(rng, float(theta), y)
+        return theta
+
+    z = joint_distribution_test(
+        np.random.default_rng(0),
+        lambda rng: np.array(prior(rng)),
+        lambda rng, theta: data(rng, float(theta)),
+        sweep,
+        lambda theta, y: {"rate": theta},
+    )
+    assert (abs(z["rate"]) > 6) == wrong and z["rate"] != 0
+
+
+def test_joint_test_says_what_it_cannot_use():
+    def test(sweep=posterior, statistics=functions, **numbers):
+        return joint_distribution_test(
+            np.random.default_rng(0), prior, data, sweep, statistics, **numbers
+        )
+
+    with pytest.warns(UserWarning, match="^statistics: never moved, .*: 'fixed'$"):
+        test(n_draws=5)
+    for bad in (np.ones(1), [1.0], "a", None, 1j):
+        with pytest.raises(ValueError, match="^statistics must be numbers, got rate = "):
+            test(statistics=lambda rate, y, bad=bad: {"rate": bad})
+    with pytest.raises(ValueError, match="^sweep must return theta, got None$"):
+        test(sweep=lambda rng, rate, y: None)
+    for numbers in ({"n_draws": 0}, {"n_draws": 1}, {"n_rounds": 0}):
+        with pytest.raises(ValueError, match=f"^{[*numbers][0]} must be"):
+            test(**numbers)
