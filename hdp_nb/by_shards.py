@@ -80,6 +80,7 @@ def _build_shards(args: argparse.Namespace) -> int:
         "column": args.column,
         "id_column": args.id_column,
         "format": args.format,
+        "encoding": args.encoding,
         "progress": not args.quiet,
         "fresh": args.fresh,
     }
@@ -277,6 +278,9 @@ def _add_build_shards(p):
     p.add_argument("--id-column", metavar="NAME", help="that which holds their names")
     p.add_argument(
         "--format", choices=["text", "csv", "json", "jsonl", "parquet"], help="of the files"
+    )
+    p.add_argument(
+        "--encoding", metavar="NAME", help="of texts that are not UTF-8, cp1252 for example"
     )
     p.add_argument("--append", action="store_true", help="add the texts to the corpus in PLACE")
     p.add_argument("--fresh", action="store_true", help="discard an unfinished build of others")

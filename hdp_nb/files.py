@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FREE_BYTES', 'MOST_TIMES', 'FREE_NUMBER', 'MOST_EACH', 'atomic_write', 'locked',
-           'check_size', 'check_claim', 'open_bytes', 'reading', 'open_lines', 'write_lines',
-           'quote_cell', 'unquote_cell', 'vocab_path', 'ldac_lines', 'uci_lines',
+           'check_size', 'check_claim', 'open_bytes', 'reading', 'check_encoding', 'open_lines',
+           'write_lines', 'quote_cell', 'unquote_cell', 'vocab_path', 'ldac_lines', 'uci_lines',
            'write_count_file', 'finish_tokens', 'append_counts', 'bow_tokens', 'save_npz',
            'load_npz', 'smallest_ints', 'rng_to_dict', 'rng_from_dict']
 
@@ -268,6 +268,25 @@ def reading(path: str | Path, kind: str) -> Iterator[None]:
         raise ValueError(f"{path}: not a whole {kind} file: {reason}") from e
 
 
+def check_encoding(encoding: str | None) -> None:
+    """Refuse the name of an encoding that Python does not have.
+
+    Parameters
+    ----------
+    encoding : str or None
+        None for the default of whoever reads.
+
+    Raises
+    ------
+    ValueError
+        If there is no such encoding.
+    """
+    try:
+        "a".encode(encoding or "utf-8")  # codecs.lookup finds some that are not of texts
+    except (LookupError, TypeError, ValueError):
+        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
+
+
 @contextmanager
 def open_lines(path: str | Path, encoding: str | None = None) -> Iterator[IO[str]]:
     """Open a text file for reading, gzip-compressed or not.
@@ -289,10 +308,7 @@ def open_lines(path: str | Path, encoding: str | None = None) -> Iterator[IO[str
     ValueError
         If there is no such encoding.
     """
-    try:
-        codecs.lookup(encoding or "utf-8")
-    except LookupError:
-        raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
+    check_encoding(encoding)
     with open_bytes(path) as content:
         if encoding is None:
             wide = content.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

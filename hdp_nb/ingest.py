@@ -206,7 +206,7 @@ def index_piece(job: Ingest, i: int) -> int:
     counts = np.zeros((2, len(vocab)), np.int64)
     docs: list[list[int]] = []
     names: list[str] = []
-    n = 0
+    n, unknown, bare = 0, 0, 0
 
     def write():
         part = Corpus.from_docs(docs) if n else Corpus([], [0] * (len(docs) + 1))
@@ -218,7 +218,10 @@ def index_piece(job: Ingest, i: int) -> int:
         names.clear()
 
     for j, (name, text) in enumerate(read_piece(job.pieces[i], job.column, job.id_column)):
-        docs.append([ids[word] for word in cut(text) if word in ids])
+        words = cut(text)
+        docs.append([ids[word] for word in words if word in ids])
+        unknown += len(words) - len(docs[-1])
+        bare += bool(words) and not docs[-1]
         names.append(str(first + j) if name is None else name)
         n += len(docs[-1])
         if n >= job.shard_tokens:
@@ -228,7 +231,7 @@ def index_piece(job: Ingest, i: int) -> int:
         write()
     used = np.flatnonzero(counts[1])
     rows = {"id": used, "tokens": counts[0, used], "documents": counts[1, used]}
-    meta = {"parts": [part._asdict() for part in parts]}
+    meta = {"parts": [part._asdict() for part in parts], "unknown": unknown, "bare": bare}
     job.place.write(_parts_name(i), write_table(rows, meta))
     return sum(part.n_tokens for part in parts)
 
@@ -331,17 +334,21 @@ def _choose_from_tables(job, given, n_docs):
 
 
 def _collect(job):
-    "Shards of all pieces, with the counts of the words in them."
+    """Shards of all pieces, the counts of the words in them, and how much has been left out: tokens
+    of unknown words, and documents of nothing else.
+    """
+    left = np.zeros(2, np.int64)
     parts, n = [], np.zeros((2, len(job.vocab or [])), np.int64)
     for i in range(len(job.pieces)):
         name = _parts_name(i)
         columns = {"id": "int64", "tokens": "int64", "documents": "int64"}
         found, meta = read_table(job.place.at(name), job.place.read(name), columns)
         parts += [Part(**row) for row in meta["parts"]]
+        left += meta.get("unknown", 0), meta.get("bare", 0)
         at = found["id"].to_numpy()
         n[0, at] += found["tokens"].to_numpy()
         n[1, at] += found["documents"].to_numpy()
-    return parts, n
+    return parts, n, left
 
 
 def build_shards(
@@ -351,6 +358,7 @@ def build_shards(
     column: str | None = None,
     id_column: str | None = None,
     format: str | None = None,
+    encoding: str | None = None,
     client: Any = None,
     progress: bool = False,
     fresh: bool = False,
@@ -373,6 +381,8 @@ def build_shards(
         That which holds their names; by default they are numbers, or names of files.
     format : str, optional
         Of the files, one of `hdp_nb.documents.TEXT_FORMATS`; by default what they look like.
+    encoding : str, optional
+        Of the files; by default UTF-8, or UTF-16 that begins with the byte order mark of that.
     client : dask.distributed.Client, address of a scheduler, or None
         Whose workers read and count. They must see the files and the folder. None: this process.
     progress : bool
@@ -405,7 +415,7 @@ def build_shards(
         raise ValueError(f"folder must not hold a sharded corpus yet, got {place.path!r}")
     stop = given.stop_words
     said = given._replace(stop_words=sorted(stop) if isinstance(stop, frozenset) else stop)
-    source = Source(docs, column, id_column, format)
+    source = Source(docs, column, id_column, format, encoding)
 
     def build(client):
         place.check_free(INDEX, STAGING)
@@ -433,7 +443,7 @@ def build_shards(
         chosen = _choose_from_tables(job, given, int(first[-1]))
         job = job._replace(vocab=chosen.kept, first=first)
         _do_pass(job, client, index_piece, _parts_name, "writing shards", progress)
-        parts, n = _collect(job)
+        parts, n, _ = _collect(job)
         write_index(place, Index(len(chosen.kept), chosen.kept, n[0], n[1], parts, job.counting))
         place.clear(STAGING)
         if "auto" in (given.stop_words, given.min_df, given.max_df):
@@ -450,20 +460,22 @@ def append_shards(
     column: str | None = None,
     id_column: str | None = None,
     format: str | None = None,
+    encoding: str | None = None,
     client: Any = None,
     progress: bool = False,
     fresh: bool = False,
 ) -> ShardedCorpus:
     """Add texts to a sharded corpus that `build_shards` has made, over the same vocabulary.
 
-    Words that it does not have are left out. The corpus is as before until all is there; a run on
+    Words that it does not have are left out, and a line of logging (logger "hdp_nb") says how many.
+    The corpus is as before until all is there; a run on
     the corpus as it was cannot be continued afterwards.
 
     Parameters
     ----------
     folder : str or Path
         Of the corpus.
-    docs, column, id_column, format, client, progress, fresh
+    docs, column, id_column, format, encoding, client, progress, fresh
         As for `build_shards`.
 
     Returns
@@ -479,7 +491,7 @@ def append_shards(
     """
     place = Place(folder)
     ShardedCorpus(place)  # which says what is wrong with it
-    source = Source(docs, column, id_column, format)
+    source = Source(docs, column, id_column, format, encoding)
 
     def build(client):
         old = read_index(place)
@@ -493,11 +505,16 @@ def append_shards(
             first = _number_documents(job) + sum(part.n_docs for part in old.parts)
             job = job._replace(vocab=old.vocab, first=first)
             _do_pass(job, client, index_piece, _parts_name, "writing shards", progress)
-            parts, n = _collect(job)
+            parts, n, (unknown, bare) = _collect(job)
             counts = old.word_counts + n[0], old.word_docs + n[1]
             write_index(
                 place, Index(old.n_words, old.vocab, *counts, old.parts + parts, old.counting)
             )
+            if unknown:
+                said = "%s; left out: %s of words that the corpus does not have"
+                said += f"; empty documents, of no other words: {bare:,}" * bool(bare)
+                n_texts = plural(int(first[-1] - first[0]), "text")
+                _log.warning(said, n_texts, plural(int(unknown), "token"))
         place.clear(STAGING)
         return ShardedCorpus(place)
 
@@ -524,7 +541,7 @@ def _alone(place, client, build):
 
 def _start(job, source, options, fresh):
     "The job with the pieces of its texts, and whether it has been finished before."
-    docs, column, id_column, format = source
+    _, column, id_column, format, _ = source
     if format is not None and format not in TEXT_FORMATS:
         takes = ", ".join(map(repr, TEXT_FORMATS))
         raise ValueError(f"format must be one of {takes}, got {format!r}")

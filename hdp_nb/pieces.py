@@ -26,7 +26,7 @@ from hdp_nb.documents import (
     guess_text_format,
     text_files,
 )
-from .files import reading
+from .files import check_encoding, reading
 from .parquet import Place, arrow, is_url, write_table
 
 # %% ../nbs/80_pieces.ipynb #aa2e351a
@@ -48,6 +48,9 @@ class Piece(NamedTuple):
         Names of whole files.
     part : anything
         A dask object that becomes a list or a series.
+    encoding : str or None
+        Of lines and whole files; None for UTF-8, or of a whole file UTF-16 that begins with the
+        byte order mark of that.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class Piece(NamedTuple):
     end: int = 0
     files: tuple[str, ...] = ()
     part: Any = None
+    encoding: str | None = None
 
 
 def _open(path):
@@ -79,7 +83,7 @@ def _lines_of_bytes(piece):
                 line = line.removeprefix(b"\xef\xbb\xbf")
             if b"\0" in line:
                 raise ValueError(f"{where} holds a zero byte, so it is no text")
-            yield where, line.decode("utf-8").rstrip("\r\n")
+            yield where, line.decode(piece.encoding or "utf-8").rstrip("\r\n")
 
 
 def _json_values(piece):
@@ -113,7 +117,8 @@ def _whole_files(piece):
         with reading(f"{piece.path}/{name}", "text"), _open(f"{piece.path}/{name}") as file:
             data = file.read()
             data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
-            text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+            wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+            text = data.decode(piece.encoding or ("utf-16" if wide else "utf-8-sig"))
             if "\0" in text:
                 raise ValueError("it holds a zero byte, so it is no text")
         yield name, text
@@ -195,7 +200,7 @@ def _stat(path):
     return Place(place).stat(name)
 
 
-def _cut_file(path, kind):
+def _cut_file(path, kind, encoding):
     "Pieces of a file that can be read from the middle."
     if kind == "parquet":
         _, parquet = arrow()
@@ -208,10 +213,14 @@ def _cut_file(path, kind):
     else:
         size, _ = _stat(path)
         cuts = [*range(0, size, PIECE_BYTES), size]
-    return [Piece(kind, path, int(a), int(b)) for a, b in itertools.pairwise(cuts) if a < b]
+    return [
+        Piece(kind, path, int(a), int(b), encoding=encoding)
+        for a, b in itertools.pairwise(cuts)
+        if a < b
+    ]
 
 
-def _kind_of(path, format):
+def _kind_of(path, format, encoding):
     "The format of a file."
     if format is not None:
         return format
@@ -219,7 +228,7 @@ def _kind_of(path, format):
     for suffix, kind in ((".parquet", "parquet"), (".jsonl", "jsonl"), (".ndjson", "jsonl")):
         if name.endswith(suffix):
             return kind
-    return "text" if is_url(path) else guess_text_format(Path(path))
+    return "text" if is_url(path) else guess_text_format(Path(path), encoding)
 
 
 def _list_files(source):
@@ -247,7 +256,7 @@ def _list_files(source):
     return [place.at(name) for name in data] or None
 
 
-def _group_files(source):
+def _group_files(source, encoding):
     "Pieces of a folder with one text in each file."
     place = Place(source)
     if place.local:  # which looks out for links that lead elsewhere
@@ -262,12 +271,22 @@ def _group_files(source):
     sizes = [place.stat(name)[0] for name in names]
     group = np.cumsum([0, *sizes[:-1]]) // PIECE_BYTES
     return [
-        Piece("files", place.path, files=tuple(names[i] for i in np.flatnonzero(group == g)))
+        Piece(
+            "files",
+            place.path,
+            files=tuple(names[i] for i in np.flatnonzero(group == g)),
+            encoding=encoding,
+        )
         for g in np.unique(group)
     ]
 
 
-def find_pieces(source: str, format: str | None) -> list[Piece] | None:
+def _has_plain_lines(encoding):
+    "Whether lines of an encoding can be told by their bytes, wherever one begins to read."
+    return encoding is None or "\n".encode(encoding) == b"\n"
+
+
+def find_pieces(source: str, format: str | None, encoding: str | None = None) -> list[Piece] | None:
     """Cut a source into pieces.
 
     Parameters
@@ -276,6 +295,8 @@ def find_pieces(source: str, format: str | None) -> list[Piece] | None:
         A folder, a file, or a pattern with * for several; on this machine or as a URL.
     format : str or None
         Of `hdp_nb.documents.TEXT_FORMATS`; None for what the names say.
+    encoding : str, optional
+        Of texts; by default UTF-8, or UTF-16 that begins with the byte order mark of that.
 
     Returns
     -------
@@ -289,21 +310,23 @@ def find_pieces(source: str, format: str | None) -> list[Piece] | None:
     """
     files = _list_files(source)
     if files is None:
-        return _group_files(source)
+        return _group_files(source, encoding)
     pieces: list[Piece] = []
     for path in files:
-        kind = _kind_of(path, format)
+        kind = _kind_of(path, format, encoding)
         with _open(path) as file:
             head = file.read(4)
-        packed = head[:2] == b"\x1f\x8b" or head[:2] in (b"\xff\xfe", b"\xfe\xff")
-        if packed or kind not in ("text", "jsonl", "parquet"):
+        packed = head[:2] == b"\x1f\x8b"
+        wide = head[:2] in (b"\xff\xfe", b"\xfe\xff") or not _has_plain_lines(encoding)
+        if packed or wide and kind != "parquet" or kind not in ("text", "jsonl", "parquet"):
             if len(files) > 1:
                 raise ValueError(
                     f"{path}: of several files each must be JSON lines, Parquet or one text per"
-                    f" line, and not compressed; got {kind}"
+                    " line, not compressed, and not in UTF-16 or the like; got"
+                    f" {'compressed ' if packed else ''}{kind}{' in UTF-16' if wide else ''}"
                 )
             return None
-        pieces += _cut_file(path, kind)
+        pieces += _cut_file(path, kind, encoding)
     return pieces
 
 # %% ../nbs/80_pieces.ipynb #576162dd
@@ -314,6 +337,7 @@ class Source(NamedTuple):
     column: str | None = None
     id_column: str | None = None
     format: str | None = None
+    encoding: str | None = None
 
 
 def _copy_texts(place, folder, texts):
@@ -344,19 +368,20 @@ def _copy_texts(place, folder, texts):
     return pieces
 
 
-def _from_the_beginning(source, column, id_column, format):
+def _from_the_beginning(source):
     "Names and texts of a source that is read in one stream."
-    if isinstance(source, str):
-        if is_url(source):
+    docs, column, id_column, *form = source
+    if isinstance(docs, str):
+        if is_url(docs):
             raise ValueError(
-                f"{source}: elsewhere than on this machine, files must be JSON lines, Parquet or"
-                " one text per line, and not compressed"
+                f"{docs}: elsewhere than on this machine, files must be JSON lines, Parquet or one"
+                " text per line, not compressed, and not in UTF-16 or the like"
             )
-        texts = Texts(source, column, format)
-        names = itertools.repeat(None) if id_column is None else Texts(source, id_column, format)
+        texts = Texts(docs, column, *form)
+        names = itertools.repeat(None) if id_column is None else Texts(docs, id_column, *form)
         yield from zip(names, texts)
         return
-    for j, text in enumerate(source):
+    for j, text in enumerate(docs):
         if not isinstance(text, str):
             raise ValueError(f"docs must hold strings, got {text!r:.40} at {j}")
         yield None, text
@@ -385,15 +410,22 @@ def pieces_of(place: Place, folder: str, source: Source) -> tuple[list[Piece], A
     ValueError
         It is no source of texts.
     """
-    docs, column, id_column, format = source
+    docs, column, id_column, format, encoding = source
+    check_encoding(encoding)
     if hasattr(docs, "to_delayed"):
         from dask.base import tokenize
+
+        if encoding is not None:
+            raise ValueError(
+                f"encoding must be None for a dask collection, whose texts are read; got"
+                f" {encoding!r}"
+            )
 
         parts = np.ravel(docs.to_delayed()).tolist()
         return [Piece("dask", part=part) for part in parts], f"dask {tokenize(docs)}", False
     if isinstance(docs, (str, Path)):
         docs = str(docs) if is_url(docs) else str(Path(docs).absolute())
-        pieces = find_pieces(docs, format)
+        pieces = find_pieces(docs, format, encoding)
         if pieces and pieces[0].kind == "files" and (column or id_column):
             raise ValueError(
                 f"column must be None for a folder with one text in each file, got"
@@ -402,14 +434,16 @@ def pieces_of(place: Place, folder: str, source: Source) -> tuple[list[Piece], A
         if pieces is not None:
             files = sorted({piece.path for piece in pieces if piece.kind != "files"})
             said = [[piece[:5] for piece in pieces], [_stat(path) for path in files]]
-            return pieces, said, False
+            return pieces, said + [encoding] * (encoding is not None), False
     elif not hasattr(docs, "__iter__"):
         raise ValueError(
             f"docs must be texts, a path, or a dask collection of texts, got {type(docs).__name__}"
         )
     else:
         check_one_column("docs", docs)
-        if given := column or id_column or format:
-            raise ValueError(f"column and format must be None where docs are texts, got {given!r}")
-    pieces = _copy_texts(place, folder, _from_the_beginning(docs, column, id_column, format))
+        if given := column or id_column or format or encoding:
+            raise ValueError(
+                f"column, format and encoding must be None where docs are texts, got {given!r}"
+            )
+    pieces = _copy_texts(place, folder, _from_the_beginning(source._replace(docs=docs)))
     return pieces, [piece.path for piece in pieces], True

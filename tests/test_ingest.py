@@ -9,7 +9,7 @@ import logging
 import numpy as np
 import pytest
 
-from hdp_nb import ingest, pieces
+from hdp_nb import cli, ingest, pieces
 from hdp_nb.counting import count_texts
 from hdp_nb.ingest import append_shards, build_shards, merge_counts
 from hdp_nb.parquet import Place, arrow
@@ -298,12 +298,81 @@ def test_appended(tmp_path, whole, monkeypatch, fails):
     assert again.n_docs == 190
 
 
+def test_it_is_said_what_was_not_appended(tmp_path, caplog):
+    place = tmp_path / "c"
+    build_shards(place, TEXTS, **OPTIONS)
+    known, caplog.records[:] = ShardedCorpus(place).vocab[0], []
+    append_shards(place, [f"{known} {known}", ""])
+    assert not caplog.records
+    append_shards(place, [known] * 50 + ["unheard of", f"{known} Wort", "", "Unsinn"])
+    assert [record.getMessage() for record in caplog.records] == [
+        "54 texts; left out: 4 tokens of words that the corpus does not have; empty documents, of"
+        " no other words: 2"
+    ]
+    caplog.records[:] = []
+    append_shards(place, [f"{known} Wort"])
+    said = "1 text; left out: 1 token of words that the corpus does not have"
+    assert [record.getMessage() for record in caplog.records] == [said]
+
+
 def test_append_to_what_was_not_texts(tmp_path):
     from hdp_nb.shards import write_shards
 
     write_shards(tmp_path / "ids", [[0, 1]], format="parquet")
     with pytest.raises(ValueError, match="made of texts"):
         append_shards(tmp_path / "ids", ["a text"])
+
+
+# ---------------------------------------------------------------- encodings
+
+
+ACCENTED = [text.replace("a", "à").replace("e", "é") for text in TEXTS]
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "cp500", "iso2022_jp_2"])
+@pytest.mark.parametrize("kind", ["lines", "jsonl", "folder", "compressed"])
+def test_encodings(tmp_path, kind, encoding):
+    "Those whose lines can be told by bytes in pieces, others from the beginning; files in folders."
+    path, options = tmp_path / "texts", {}
+    if kind == "folder":
+        path.mkdir()
+        for j, text in enumerate(ACCENTED):
+            (path / f"{j:03}.txt").write_bytes(text.encode(encoding))
+    elif kind == "jsonl":
+        path, options = tmp_path / "texts.jsonl", {"column": "a"}
+        rows = [json.dumps({"a": text}, ensure_ascii=False) for text in ACCENTED]
+        path.write_bytes("\n".join(rows).encode(encoding))
+    else:
+        data = "\n".join(ACCENTED).encode(encoding)
+        path.write_bytes(gzip.compress(data) if kind == "compressed" else data)
+    corpus = build_shards(tmp_path / "c", path, encoding=encoding, **options, **OPTIONS)
+    assert same(corpus, count_texts(ACCENTED, **OPTIONS)) and corpus.n_shards > 1
+    again = append_shards(tmp_path / "c", path, encoding=encoding, **options)
+    assert again.word_counts.tolist() == (2 * corpus.word_counts).tolist()
+
+
+def test_encodings_at_the_shell(tmp_path, capsys):
+    path, out = tmp_path / "a.txt", str(tmp_path / "c")
+    path.write_bytes("\n".join(ACCENTED).encode("cp1252"))
+    typed = ["shards", "build", str(path), "--out", out, "--quiet"]
+    assert cli.main(typed) == 2
+    assert "--encoding names another, such as 'cp1252'" in capsys.readouterr().err
+    assert cli.main([*typed, "--encoding", "utf-9"]) == 2
+    assert "--encoding must be one that Python knows, got 'utf-9'" in capsys.readouterr().err
+    for more in [], ["--append"]:
+        assert cli.main([*typed, "--encoding", "cp1252", *more]) == 0
+        assert f"{len(TEXTS) * (2 if more else 1)} documents" in capsys.readouterr().out
+
+
+def test_an_unfinished_build_in_another_encoding(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_bytes("\n".join(ACCENTED).encode("cp1252"))
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest, "index_piece", lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            build_shards(tmp_path / "c", path, encoding="cp1250", **OPTIONS)
+    with pytest.raises(ValueError, match="unfinished build of other texts, or with other options"):
+        build_shards(tmp_path / "c", path, encoding="cp1252", **OPTIONS)
 
 
 # ---------------------------------------------------------------- more words than memory
@@ -394,6 +463,9 @@ def rows(folder, data):
         (lambda p: ["bal dem"] * 3, {"max_df": 1, "min_df": 1}, "no word is left"),
         (lambda p: 17, {}, "docs must be texts"),
         (lambda p: ["x"], {"format": "doc"}, "format"),
+        (lambda p: ["x"], {"encoding": "cp1252"}, "encoding must be None where docs are texts"),
+        (lambda p: write(p / "a.txt", b"x"), {"encoding": "hex"}, "encoding must be one.*'hex'"),
+        (lambda p: write(p / "a.txt", b"x"), {"encoding": 5}, "encoding must be one.*got 5"),
         (lambda p: ["x"], {"id_column": "id"}, "id_column"),
         (lambda p: ["x"], {"colour": "id"}, "colour"),
         (lambda p: ["x"], {"client": 17}, "client.*17"),
@@ -480,7 +552,7 @@ def test_what_says_nothing_about_a_source_is_refused(tmp_path):
     assert build_shards(tmp_path / "one", folder).n_docs == 20  # brackets, but no pattern
     with pytest.raises(ValueError, match="column must be None for a folder"):
         build_shards(tmp_path / "two", folder, column="text")
-    with pytest.raises(ValueError, match="column and format must be None"):
+    with pytest.raises(ValueError, match="column, format and encoding must be None"):
         build_shards(tmp_path / "two", texts, column="text")
     with pytest.raises(ValueError, match="take one column"):
         build_shards(tmp_path / "two", pandas.DataFrame({"text": texts}))
