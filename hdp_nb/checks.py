@@ -363,8 +363,18 @@ def ragged_index(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.
     return np.arange(new_offsets[-1]) + np.repeat(shift, lengths), new_offsets
 
 # %% ../nbs/00_checks.ipynb #ab4d8ade
+def _holds_text(X):
+    "Whether data is a text or a name of a file, or a column of texts, or of lists of words."
+    text, kind = (str, os.PathLike), getattr(getattr(X, "dtype", None), "kind", "O")
+    column = getattr(X, "ndim", 2) == 1 and kind not in "biufc"
+    rows = X if isinstance(X, (list, tuple)) or column else ()
+    return isinstance(X, text) or any(
+        isinstance(row[0] if isinstance(row, (list, tuple)) and row else row, text) for row in rows
+    )
+
+
 def check_rows(X: Any, takes: str, hint: str = "") -> None:
-    """Check that a list of rows is rectangular.
+    """Check that a list of rows is rectangular, and that rows are no texts.
 
     Parameters
     ----------
@@ -378,9 +388,11 @@ def check_rows(X: Any, takes: str, hint: str = "") -> None:
     Raises
     ------
     ValueError
-        If the rows differ in length, or some are rows and some are single values. (NumPy would
-        refuse them too, with a message about "inhomogeneous shapes".)
+        If X holds text, the rows differ in length, or some are rows and some are single values.
     """
+    if _holds_text(X):
+        made = "hdp_nb.count_texts makes a Corpus of texts, hdp_nb.load_corpus of files"
+        raise ValueError(f"X must be {takes}, got text; {made}, Corpus.from_docs of lists of words")
     if (
         isinstance(X, (list, tuple))
         or getattr(X, "dtype", None) == np.dtype(object)
@@ -412,22 +424,10 @@ def check_table(X: Any) -> None:
         takes such data.
     """
     takes = "counts of shape (n_docs, n_words) or a Corpus"
-
-    def is_text(it: Any) -> bool:
-        return isinstance(it, (str, os.PathLike))
-
     if isinstance(X, (list, tuple)) and not X:
         raise ValueError(f"X must hold at least one document, got an empty {type(X).__name__}")
     if isinstance(X, np.ndarray) and X.dtype.kind in "US" and X.ndim == 2:
         raise ValueError(f"X must be {takes}, or one column of this table of text {X.shape}")
-    rows = X if isinstance(X, (list, tuple)) or getattr(X, "ndim", 2) == 1 else ()
-    if is_text(X) or any(
-        is_text(row) or isinstance(row, (list, tuple)) and row and is_text(row[0]) for row in rows
-    ):
-        raise ValueError(
-            f"X must be {takes}, got text: topic models take a list of strings, one per document,"
-            " hdp_nb.load_corpus reads files, Corpus.from_docs takes lists of words"
-        )
     check_rows(X, takes, "; Corpus.from_docs takes lists of word ids")
 
 # %% ../nbs/00_checks.ipynb #7e25b0c4

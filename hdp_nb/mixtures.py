@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .checks import check_rows
 from .consensus import Components, group_table
 from .convergence import begin_apart
+from .corpus import Corpus
 from .dp import DPMixtureSampler, point_partition
 from .families import find_likelihood
 from .likelihood import Likelihood, make_dirichlet_prior
@@ -230,7 +231,7 @@ class DPMixture(ClusterMixin, SampledModel):
         Parameters
         ----------
         X : array, shape (n, n_columns)
-            Counts may be sparse; symbols may come as one flat array.
+            Counts may be sparse, or a Corpus; symbols may come as one flat array.
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the component of
@@ -326,9 +327,10 @@ class DPMixture(ClusterMixin, SampledModel):
     def _rows(self, X: Any, reset: bool = False) -> Any:
         "X as rows with the columns of the fit; with reset, as those that set them."
         fam = find_likelihood(self.likelihood)
+        X = X.to_matrix() if isinstance(X, Corpus) else X
+        check_rows(X, "a table of shape (n, n_columns)")
         if fam.scalar and np.ndim(X) == 1:
             X = np.reshape(X, (-1, 1))
-        check_rows(X, "a table of shape (n, n_columns)")
         return validate_data(self, X, reset=reset, accept_sparse="csr" if fam.sparse else False)
 
     def _take(self, X: Any) -> DPMixtureSampler:

@@ -38,8 +38,10 @@ from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_t
 from hdp_nb.evidence import log_evidence
 from hdp_nb.exchange import to_pyldavis
 from hdp_nb.ingest import build_shards
+from hdp_nb.mixtures import DPMixture
 from hdp_nb.over_shards import score_documents
 from hdp_nb.predictive import check_words
+from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.topic_moves import TopicMoves
 
 ABOUT = [
@@ -123,7 +125,7 @@ def test_every_topic_model_takes_texts(model, tmp_path):
         (["1 2", "3.5"], "no word was found in 2 texts; the first is '1 2'"),
         (["the", "and of"], "no word is left of 3"),
         ([b"sea"], "X must|bytes|array"),
-        ([["sea", "ship"], ["land"]], "Corpus.from_docs takes lists of words"),
+        ([["sea", "ship"], ["land"]], "Corpus.from_docs of lists of words"),
         ([], "X must hold at least one document, got an empty list"),
         (np.array([["sea", "land"]]), r"or one column of this table of text \(1, 2\)"),
     ],
@@ -134,6 +136,30 @@ def test_what_is_no_list_of_texts_is_refused(model, X, says):
 
 
 @pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "take",
+    [
+        Unigram().fit,
+        lambda X: Unigram().fit(np.eye(2, dtype=int)).log_predictive(None, X),
+        Corpus.from_matrix,
+        DPMixture().fit,
+        DPMixture("multinomial").fit,
+        HDPHMM().fit,
+    ],
+)
+@pytest.mark.parametrize("X", [["a text", "another"], [["a", "text"], ["another"]], "sotu"])
+def test_what_takes_numbers_names_what_counts_texts(take, X):
+    with pytest.raises(ValueError, match="^X must be .*, got text; hdp_nb.count_texts makes a Cor"):
+        take(X)
+
+
+def test_a_mixture_takes_the_corpus_that_it_asks_for():
+    corpus = count_texts(["ship sea storm", "bread wine cheese"] * 5)
+    model = DPMixture("multinomial", n_iter=4, n_chains=1, random_state=0).fit(corpus)
+    again = DPMixture("multinomial", n_iter=4, n_chains=1, random_state=0).fit(corpus.to_matrix())
+    assert model.n_features_in_ == 6 and model.score(corpus) == again.score(corpus.to_matrix())
+
+
 def test_whatever_judges_a_model_takes_texts():
     texts = some_texts()
     model = clone(MODELS[0]).fit(texts)
