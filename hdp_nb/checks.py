@@ -484,13 +484,11 @@ def check_count_matrix(X: Any) -> "sp.csr_array":
 
 # %% ../nbs/00_checks.ipynb #9a829412
 def _check_characters(name: str, text: str) -> None:
-    "Refuse a string that no file and no picture can hold."
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError(
-            f"{name} must hold whole characters, got {text!r} (half of a surrogate pair)"
-        ) from None
+    "Refuse a string that no file, no picture or no array of strings can hold."
+    halved = text.encode(errors="replace").decode() != text
+    if halved or text.endswith("\0"):
+        why = "half of a surrogate pair" if halved else "arrays lose a zero character at the end"
+        raise ValueError(f"{name} must hold whole characters, got {text!r} ({why})")
 
 
 def check_vocab(vocab: Iterable[str]) -> list[str]:

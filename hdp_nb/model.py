@@ -541,7 +541,8 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         if reset:
             corpus = as_corpus(X)
             names = getattr(self, "feature_names_in_", None)
-            self.vocabulary_ = list(corpus.vocab or [] if names is None else names.tolist()) or None
+            words = corpus.vocab if names is None else names.tolist()
+            self.vocabulary_ = check_vocab(words) if words else None
             return corpus
         check_is_fitted(self)
         return as_corpus(X, self.vocabulary_, self.n_features_in_, min_tokens=0)

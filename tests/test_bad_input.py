@@ -86,6 +86,19 @@ def save(name, X):
     return name
 
 
+def test_strings_that_arrays_would_cut_short():
+    "NumPy drops zero characters at the end of strings: two words, or labels, would become one."
+    pandas = pytest.importorskip("pandas")
+    says = "must hold whole characters, got 'a.x00' .arrays lose a zero character at the end"
+    with pytest.raises(ValueError, match="vocab " + says):
+        Corpus.from_docs([["a\0", "a"]])
+    with pytest.raises(ValueError, match=r"groups\['g'\] " + says):
+        Corpus.from_docs([["a"], ["a"]], groups={"g": ["a\0", "a"]})
+    with pytest.raises(ValueError, match="vocab " + says):
+        hdp().fit(pandas.DataFrame(X, columns=["a\0", "b", "c"]))
+    assert Corpus.from_docs([["a\0b", "\0a"]]).vocab == ["\0a", "a\0b"]
+
+
 # Counts
 
 BAD_COUNTS = {
