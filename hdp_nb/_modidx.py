@@ -370,6 +370,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'hdp_nb.counting.CountOptions': ('counting.html#countoptions', 'hdp_nb/counting.py'),
                                  'hdp_nb.counting._as_counted': ('counting.html#_as_counted', 'hdp_nb/counting.py'),
                                  'hdp_nb.counting._checked': ('counting.html#_checked', 'hdp_nb/counting.py'),
+                                 'hdp_nb.counting._composed': ('counting.html#_composed', 'hdp_nb/counting.py'),
                                  'hdp_nb.counting._counts': ('counting.html#_counts', 'hdp_nb/counting.py'),
                                  'hdp_nb.counting._find_phrases': ('counting.html#_find_phrases', 'hdp_nb/counting.py'),
                                  'hdp_nb.counting._list_of': ('counting.html#_list_of', 'hdp_nb/counting.py'),

@@ -9,6 +9,7 @@ __all__ = ['TOKEN', 'LANGUAGES', 'find_languages', 'CountOptions', 'check_count_
 
 # %% ../nbs/03_counting.ipynb #8aa2caac
 import logging
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -210,7 +211,15 @@ def check_count_options(options: Mapping[str, Any]) -> CountOptions:
     if not isinstance(given.phrases, bool):
         check_number("phrases", given.phrases, 0, 1, above=False)
     _vectorizer(given, None)
-    return given if named or words is None else given._replace(stop_words=frozenset(words))
+    if named or words is None:
+        return given
+    stop = frozenset(_composed(word) if isinstance(word, str) else word for word in words)
+    return given._replace(stop_words=stop)
+
+
+def _composed(text: str) -> str:
+    "With letters and their accents as one character, where there is one."
+    return unicodedata.normalize("NFC", text)
 
 
 def _vectorizer(options: CountOptions, vocab: list[str] | None, rounds: Iterable[Any] = ()) -> Any:
@@ -219,8 +228,13 @@ def _vectorizer(options: CountOptions, vocab: list[str] | None, rounds: Iterable
     """
     from sklearn.feature_extraction.text import CountVectorizer
 
+    # Models that were fitted before texts were composed may know words with accents apart.
+    composed = all(unicodedata.is_normalized("NFC", word) for word in vocab or ())
     vectorizer = CountVectorizer(
-        token_pattern=options.token, lowercase=bool(options.lowercase), vocabulary=vocab
+        strip_accents=_composed if composed else None,
+        token_pattern=options.token,
+        lowercase=bool(options.lowercase),
+        vocabulary=vocab,
     )
     try:
         cut = vectorizer.build_tokenizer()

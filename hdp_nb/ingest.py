@@ -202,7 +202,7 @@ def index_piece(job: Ingest, i: int) -> int:
     digest = vocabulary_digest(vocab)
     ids = _ids(digest, vocab)
     parts: list[Part] = []
-    cut = unpack_vectorizer(job.counting, ["word"]).build_analyzer()
+    cut = unpack_vectorizer(job.counting, vocab).build_analyzer()
     counts = np.zeros((2, len(vocab)), np.int64)
     docs: list[list[int]] = []
     names: list[str] = []

@@ -7,6 +7,7 @@ import json
 import logging
 import pickle
 import sys
+import unicodedata
 import warnings
 from collections import Counter
 from functools import partial
@@ -37,11 +38,13 @@ from hdp_nb.estimators import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, Var
 from hdp_nb.evaluate import Unigram, coherence_npmi, document_completion, left_to_right
 from hdp_nb.evidence import log_evidence
 from hdp_nb.exchange import to_pyldavis
-from hdp_nb.ingest import build_shards
+from hdp_nb.ingest import append_shards, build_shards
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.over_shards import score_documents
+from hdp_nb.parquet import Place, read_index, write_index
 from hdp_nb.predictive import check_words
 from hdp_nb.sequence_models import HDPHMM
+from hdp_nb.shards import ShardedCorpus
 from hdp_nb.topic_moves import TopicMoves
 
 ABOUT = [
@@ -392,6 +395,69 @@ def test_an_encoding_can_be_named(tmp_path):
         load_corpus(path, encoding="utf-9")
     path.write_text("sea café\n", encoding="utf-16")
     assert load_corpus(path).vocab == ["café", "sea"]
+
+
+def spelled(form, n=40):
+    "Texts with accents within letters, or apart, and some that are the same in both."
+    texts = ["Café résumé für", "naïve Ångström Café", "한국어 한글 für", "bread butter"] * (n // 4)
+    return [unicodedata.normalize(form, text) for text in texts]
+
+
+def test_accents_apart_and_within_letters_are_one_spelling(tmp_path, capsys):
+    "From every door, of a fit and of what a model is shown later."
+    composed, apart, options = spelled("NFC"), spelled("NFD"), {"stop_words": None, "max_df": 1.0}
+    mixed = apart[:21] + composed[21:]
+    words = sorted({word for text in composed for word in text.lower().split()})
+    no_stop = [word for word in words if word != "für"]
+    whole = count_texts(composed, **options)
+    assert composed != apart and whole.vocab == words
+    for texts in apart, mixed:
+        assert count_texts(texts, **options).vocab == words
+        assert count_texts(texts, **options).x.tolist() == whole.x.tolist()
+        assert count_texts(texts, lowercase=False, **options).n_words == whole.n_words
+    assert "für" not in count_texts(apart, stop_words=[apart[0].split()[2]], max_df=1.0).vocab
+    assert count_texts(apart, stop_words="german", max_df=1.0).vocab == no_stop
+    assert "café_résumé" in count_texts(mixed, phrases=True, min_df=1, **options).vocab
+
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(mixed), encoding="utf-8")
+    assert load_corpus(path, **options).x.tolist() == whole.x.tolist()
+    model = HDP(n_iter=20, n_chains=1, moves=0, random_state=0).fit(mixed)
+    model.save(tmp_path / "m.npz")
+    for fitted in model, load_model(tmp_path / "m.npz"), pickle.loads(pickle.dumps(model)):
+        assert fitted.vocabulary_ == no_stop
+        shares = [fitted.transform(texts) for texts in (composed, apart, mixed)]
+        assert (shares[0] == shares[1]).all() and (shares[0] == shares[2]).all()
+        assert fitted.score(composed) == fitted.score(apart)
+
+    typed = [str(path), "--stop-words", "none", "--max-df", "1.0", "--out"]
+    quick = "--n-iter 10 --n-chains 1 --moves 0".split()
+    assert cli.main(["fit", *typed, str(tmp_path / "run"), *quick]) == 0
+    assert load_model(tmp_path / "run" / "model.npz").vocabulary_ == words
+    pytest.importorskip("pyarrow")
+    assert cli.main(["shards", "build", *typed, str(tmp_path / "c")]) == 0
+    shards = ShardedCorpus(tmp_path / "c")
+    assert shards.vocab == words and [*shards][0].x.tolist() == whole.x.tolist()
+    capsys.readouterr()
+
+
+def test_models_whose_words_have_accents_apart_know_them_still(tmp_path):
+    "They were fitted before texts were composed; shards, too, to which more texts are appended."
+    texts = spelled("NFD")
+    model = HDP(n_iter=10, n_chains=1, moves=0).fit(texts)
+    model.vocabulary_ = [unicodedata.normalize("NFD", word) for word in model.vocabulary_]
+    model.save(tmp_path / "m.npz")
+    old = load_model(tmp_path / "m.npz")
+    found = recount_texts(texts, old.vectorizer_)
+    assert found.vocab == model.vocabulary_ and found.word_counts().all()
+    assert found.word_counts().tolist() == count_texts(texts, max_df=1.0).word_counts().tolist()
+
+    pytest.importorskip("pyarrow")
+    corpus = build_shards(tmp_path / "c", texts, max_df=1.0)
+    index = read_index(Place(tmp_path / "c"))
+    write_index(Place(tmp_path / "c"), index._replace(vocab=model.vocabulary_))
+    append_shards(tmp_path / "c", texts)
+    assert ShardedCorpus(tmp_path / "c").word_counts.tolist() == (2 * corpus.word_counts).tolist()
 
 
 class Stdin:
