@@ -1709,6 +1709,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                'hdp_nb.report._opposite': ('report.html#_opposite', 'hdp_nb/report.py'),
                                'hdp_nb.report._page': ('report.html#_page', 'hdp_nb/report.py'),
                                'hdp_nb.report._pictures': ('report.html#_pictures', 'hdp_nb/report.py'),
+                               'hdp_nb.report._same_name': ('report.html#_same_name', 'hdp_nb/report.py'),
                                'hdp_nb.report._settings_table': ('report.html#_settings_table', 'hdp_nb/report.py'),
                                'hdp_nb.report._sureness': ('report.html#_sureness', 'hdp_nb/report.py'),
                                'hdp_nb.report._table': ('report.html#_table', 'hdp_nb/report.py'),

@@ -1329,6 +1329,20 @@ def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
 def test_report_says_that_topics_were_edited(run):
     run(*FIT, "--quiet")
     assert run("report", "run")[2] == ""
+    topics, file = json.loads(Path("run/topics.json").read_text()), Path("run/topics.json")
+    for n in 1, 2, 5:  # labels were made of as many words as were shown; at first there were none
+        for topic in topics:
+            topic["words"] = topic["words"][:n] + ["x"] * (n - len(topic["words"]))
+            topic["label"] = ", ".join(topic["words"][:3])
+        file.write_text(json.dumps(topics))
+        assert run("report", "run")[2] == "", n
+    file.write_text(json.dumps([{k: v for k, v in t.items() if k != "label"} for t in topics]))
+    assert run("report", "run")[2] == ""
+    file.write_text(json.dumps([{**topics[0], "label": "other"}, *topics[1:]]))
+    assert "as they were fitted" in run("report", "run")[2]
+    file.write_text(json.dumps(topics[1:]))
+    assert "as they were fitted" in run("report", "run")[2]
+    file.write_text(json.dumps(topics))
     HDP.load("run/model.npz").label_topics({0: "mine"}).save("run/model.npz")
     code, out, said = run("report", "run")
     assert code == 0 and out.startswith("run") and "as they were fitted" in said
