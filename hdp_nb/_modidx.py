@@ -1723,6 +1723,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                 'hdp_nb.results._is_checkpoint': ('results.html#_is_checkpoint', 'hdp_nb/results.py'),
                                 'hdp_nb.results._is_ours': ('results.html#_is_ours', 'hdp_nb/results.py'),
                                 'hdp_nb.results._is_working_file': ('results.html#_is_working_file', 'hdp_nb/results.py'),
+                                'hdp_nb.results._missing_letters': ('results.html#_missing_letters', 'hdp_nb/results.py'),
                                 'hdp_nb.results._topics_of_words': ('results.html#_topics_of_words', 'hdp_nb/results.py'),
                                 'hdp_nb.results._write_nodes': ('results.html#_write_nodes', 'hdp_nb/results.py'),
                                 'hdp_nb.results.check_out': ('results.html#check_out', 'hdp_nb/results.py'),

@@ -79,8 +79,8 @@ def _one_line(error: Exception) -> str:
 
 
 def _say(args: argparse.Namespace, message: str) -> None:
-    "A note on standard error, unless --quiet."
-    if not args.quiet:
+    "A note on standard error, unless --quiet or empty."
+    if message and not args.quiet:
         print(message, file=sys.stderr, flush=True)
 
 # %% ../nbs/76_cli.ipynb #f1746329
@@ -254,8 +254,8 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
     try:
         if not old:
             note.start()
-        with warnings.catch_warnings():  # the last line that is printed says it
-            warnings.simplefilter("ignore", hdp_nb.ConvergenceWarning)
+        said_last = hdp_nb.ConvergenceWarning  # by the last line that is printed
+        with warnings.catch_warnings(action="ignore", category=said_last):
             model.fit(
                 train, callback=lambda sweep, state: note.cancel(), checkpoint=part / f"{name}.npz"
             )
@@ -310,7 +310,7 @@ def _write(
         (part / name).unlink(missing_ok=True)
     write_tables(part, model, topics)
     write_json(part / "documents.json", typical_documents(args, model, train, rows, topics))
-    write_pictures(part, model, train, level)
+    _say(args, write_pictures(part, model, train, level))
     if model.n_topics_:
         found = hdp_nb.explore.explore_topics(model, train)
         (part / "explore.json").write_text(json.dumps(found), encoding="utf-8")
@@ -676,7 +676,8 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         args = _parser().parse_args(argv)
-        code = args.run(args)
+        with warnings.catch_warnings(action="ignore" if getattr(args, "quiet", False) else None):
+            code = args.run(args)
         sys.stdout.flush()
         return code
     except SystemExit as stop:  # argparse, after --help or a mistake

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -248,7 +249,23 @@ def _write_nodes(path: Path, model: Any) -> None:
             rows.writerow([*names, *blank, float(concentration), *weights.tolist()])
 
 
-def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> None:
+@contextmanager
+def _missing_letters() -> Iterator[set[str]]:
+    "Letters that no font of the pictures has, of which matplotlib warns one by one."
+    letters: set[str] = set()
+    with warnings.catch_warnings(record=True) as found:
+        warnings.filterwarnings("always", r"Glyph \d+")
+        yield letters
+    for warning in found:
+        if glyph := re.match(r"Glyph (\d+)", str(warning.message)):
+            letters.add(chr(int(glyph[1])))
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+
+
+def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> str:
     """Draw the pictures of a run.
 
     Parameters
@@ -260,21 +277,35 @@ def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> N
         The documents of the fit.
     level : str or None
         The level of groups to draw shares by; None draws no shares.
+
+    Returns
+    -------
+    str
+        What the pictures lack, in a line; '' if that is nothing.
     """
     plots = hdp_nb.plots
-    pictures = {
-        "topics": plots.plot_topics(model),
-        "trace": plots.plot_trace(stack_traces(model), burn_in=getattr(model, "burn_in_", 0)),
-    }
-    if level is not None:
-        pictures["shares"] = plots.plot_shares(
-            _doc_topic(model, train),
-            train.groups[level],
-            weights=train.doc_lengths,
-            labels=[*model.topic_labels_, "all else"],
-        )
-    for name, picture in pictures.items():
-        picture.savefig(folder / f"{name}.png", dpi=150)
+    with _missing_letters() as letters:
+        pictures = {
+            "topics": plots.plot_topics(model),
+            "trace": plots.plot_trace(stack_traces(model), burn_in=getattr(model, "burn_in_", 0)),
+        }
+        if level is not None:
+            pictures["shares"] = plots.plot_shares(
+                _doc_topic(model, train),
+                train.groups[level],
+                weights=train.doc_lengths,
+                labels=[*model.topic_labels_, "all else"],
+            )
+        for name, picture in pictures.items():
+            picture.savefig(folder / f"{name}.png", dpi=150)
+    if not letters:
+        return ""
+    first = "".join(sorted(letters)[:10]) + ("..." if len(letters) > 10 else "")
+    return (
+        f"The pictures show boxes in the place of {hdp_nb.checks.plural(len(letters), 'letter')}"
+        f" that their font lacks ({first}); report.html and the tables have all. A matplotlibrc"
+        " with a font that has them, such as 'font.family: Noto Sans CJK SC', draws them."
+    )
 
 # %% ../nbs/74_results.ipynb #11a69f5f
 def write_json(path: Path, value: Any) -> None:

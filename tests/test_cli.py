@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -476,6 +477,32 @@ def test_dollars_are_no_formulas(run, pictures):
             and page.open == []
             and all(link.startswith(("data:", "#")) for link in page.links)
         )
+
+
+def test_letters_that_the_pictures_lack_are_said_in_a_line(run, pictures, recwarn):
+    rows = [f"{'甲乙 丙丁 戊己' if j % 2 else 'sea ship storm'},类{j % 2}" for j in range(30)]
+    Path("a.csv").write_text("\n".join(["text,kind", *rows]), encoding="utf-8")
+    more = "--column text --out run --n-iter 4 --moves 0 --overwrite".split()
+    assert run("fit", "a.csv", *more, "--quiet")[::2] == (0, "")
+    err = run("fit", "a.csv", *more)[2]
+    assert err.count("letters that their font lacks (丁丙乙己戊甲类)") == 1
+    assert "Glyph" not in err and not [w for w in recwarn if "Glyph" in str(w.message)]
+    Path("b.csv").write_text("\n".join(["text,kind", *rows[::2]]).replace("类", "k"))
+    assert "font" not in run("fit", "b.csv", *more)[2]
+
+
+def test_quiet_commands_warn_of_nothing(run, monkeypatch, recwarn):
+    run(*FIT, "--quiet")
+    load = cli._read_model
+
+    def read_model(path):
+        warnings.warn("odd", stacklevel=2)
+        return load(path)
+
+    monkeypatch.setattr(cli, "_read_model", read_model)
+    assert run("score", "run", "small.npz", "--quiet")[2] == "" and not recwarn.list
+    run("score", "run", "small.npz")
+    assert [str(warning.message) for warning in recwarn] == ["odd"]
 
 
 def test_a_run_that_fails_late_leaves_the_old_results_and_continues(run, monkeypatch):
