@@ -204,15 +204,29 @@ def find_nodes(nodes: Sequence[Sequence[Any]], levels: Sequence[str], corpus: Co
     Returns
     -------
     int array, shape (n_docs,)
+
+    Raises
+    ------
+    ValueError
+        Labels of a level are strings where the tree has integers, or the other way round: all would
+        be of groups that it does not have.
     """
-    number, known = (
-        {tuple(path): s for s, path in enumerate(nodes)},
-        list(itertools.takewhile(lambda level: level in corpus.groups, levels)),
-    )
+    number = {tuple(path): s for s, path in enumerate(nodes)}
+    known = list(itertools.takewhile(lambda level: level in corpus.groups, levels))
+    paths = group_paths(corpus, known)
+    for d, level in enumerate(known):
+        has = {isinstance(path[d], str): path[d] for path in nodes[::-1] if len(path) > d}
+        odd = [path[d] for path in paths if len(path) > d and isinstance(path[d], str) not in has]
+        if has and odd:
+            kind, example = ("strings" if True in has else "integers"), next(iter(has.values()))
+            raise ValueError(
+                f"groups[{level!r}] must hold {kind}, as the labels of the fit are ({example!r} is"
+                f" one), got {odd[0]!r}"
+            )
     return np.array(
         [
             next(number[path[:d]] for d in range(len(path), -1, -1) if path[:d] in number)
-            for path in group_paths(corpus, known)
+            for path in paths
         ],
         np.int64,
     )

@@ -3,6 +3,7 @@ groups of a corpus, and TreeHDP.
 """
 
 import os
+import re
 import subprocess
 import sys
 import types
@@ -893,6 +894,36 @@ def test_new_documents_hang_under_their_group(bars, fitted):
     assert np.allclose(fitted.transform(np.zeros((1, 16), int))[0], share())
     alone, beside = fitted.transform(bars[5:6]), fitted.transform(bars)[5:6]
     assert np.array_equal(alone, beside)
+
+
+@pytest.mark.parametrize(
+    "labels, other, says",
+    [
+        (
+            [1, 2],
+            ["1", "2"],
+            "must hold integers, as the labels of the fit are (1 is one), got '1'",
+        ),
+        (["1", "2"], [1, 2], "must hold strings, as the labels of the fit are ('1' is one), got 1"),
+    ],
+)
+def test_labels_of_another_type_are_no_new_groups(bars, labels, other, says):
+    "A label that the tree does not have hangs under the root; all of them would."
+    half = bars.n_docs // 2
+    give = lambda labels: Corpus(
+        bars.x,
+        bars.offsets,
+        n_words=16,
+        groups={"side": np.repeat(labels, [half, bars.n_docs - half])},
+    )
+    model = quick(n_chains=1).fit(give(labels))
+    for method in model.transform, model.score:
+        with pytest.raises(ValueError, match=re.escape("groups['side'] " + says)):
+            method(give(other))
+        method(give([labels[0], type(labels[0])(3)]))
+    nowhere = give(["", ""] if isinstance(other[0], str) else [-1, -1])  # no label at all: the root
+    bare = Corpus(bars.x, bars.offsets, n_words=16)
+    assert (model.transform(nowhere) == model.transform(bare)).all()
 
 
 def test_groups_matter_to_scores(bars):
