@@ -559,7 +559,7 @@ class Corpus:
         ValueError
             If `test_size` is not a share between 0 and 1.
         """
-        if self.has_large_counts:
+        if self.large_documents.any():
             held = _held_counts(self._counts, test_size, as_rng(rng))
             part = partial(self._part, None, None, self.groups)
             return part(self._counts - held), part(held)

@@ -25,7 +25,7 @@ from .corpus import Corpus
 from .direct import DirectSampler, HybridSampler
 from .franchise import FranchiseSampler
 from .hdp_split_merge import HDPSplitMerge
-from .large_counts import fold_in_cells
+from .large_counts import document_runs, fold_in_cells, fold_in_runs
 from .lda import LDASampler
 from .model import Callback, PathLike, PriorLike, Seed, with_moves
 from .parallel import ParallelSampler
@@ -272,19 +272,15 @@ class GibbsTopicModel(SampledTopicModel):
     def _log_cells(self, observed: Any, heldout: Any, random_state: Seed) -> tuple[Any, Any]:
         "Log probabilities of held-out tokens, and how many there are of each."
         (seen, unseen), rng = self._parts(observed, heldout), as_rng(random_state)
-        if counted := seen.has_large_counts and unseen.is_counts:
-            known, asked = cell_counts(seen), cell_counts(unseen)
+        runs, n_sweeps = document_runs(seen), FOLD_BURN_IN + FOLD_KEPT
+        if seen.large_documents.any() and unseen.is_counts:
+            asked = cell_counts(unseen)
             words, ends, n = asked.word, asked.indptr, asked.n
         else:
             words, ends, n = unseen.x, unseen.offsets, np.ones(unseen.n_tokens, int)
-        p, n_sweeps = np.zeros(len(words)), FOLD_BURN_IN + FOLD_KEPT
+        p = np.zeros(len(words))
         for share, (phi, weight) in zip(sample_weights(self), self.posterior_topics(seen)):
-            pi = np.empty((seen.n_docs, phi.shape[1]))
-            if counted:
-                fold_in_cells(rng, known, phi, weight, n_sweeps, FOLD_BURN_IN, pi)
-            else:
-                fold_in(rng, seen.x, seen.offsets, phi, weight, n_sweeps, FOLD_BURN_IN, pi)
-            pi *= share
+            pi = share * fold_in_runs(rng, runs, phi, weight, n_sweeps, FOLD_BURN_IN)
             token_probabilities(words, ends, phi, pi, p)
         return np.log(p), n
 

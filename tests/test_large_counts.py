@@ -7,10 +7,10 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import poch
 
-from hdp_nb.blocked import cell_counts
+from hdp_nb.blocked import CellCounts, cell_counts
 from hdp_nb.corpus import LARGE_COUNT, Corpus
 from hdp_nb.estimators import load_model
-from hdp_nb.large_counts import fold_in_cells
+from hdp_nb.large_counts import document_runs, fold_in_cells, fold_in_runs
 from hdp_nb.synthetic import make_signatures
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.tree_models import TreeHDP
@@ -172,3 +172,54 @@ def test_a_document_s_row_does_not_depend_on_the_others():
     few = rng.multinomial(12, theta[0] @ phi, size=1)
     alone = [model.transform(row[None])[0] for row in (few[0], M[0])]
     assert np.array_equal(model.transform(np.vstack([few, M]))[:2], alone)
+
+
+def test_a_document_is_scored_by_its_own_counts():
+    "Whether by words or by tokens is not for the other documents to say, large ones or small."
+    rng = np.random.default_rng(0)
+    phi, theta = rng.dirichlet(np.full(30, 0.1), 4), rng.dirichlet(np.full(4, 0.3), 40)
+    M = np.array([rng.multinomial(6000, t @ phi) for t in theta])
+    few = np.array([rng.multinomial(40, t @ phi) for t in np.tile(theta, (6, 1))])
+    model = HDP(n_iter=30, burn_in=29, n_chains=1, random_state=0).fit(M)
+    assert len(model.samples_) == 1  # so that what is first draws the same, whoever follows
+
+    def parts(*tables):
+        halves = [Corpus.from_matrix(table).split_tokens(0.4, 0) for table in tables]
+        return [
+            Corpus.from_matrix(np.vstack([half[i].to_matrix().toarray() for half in halves]))
+            for i in (0, 1)
+        ]
+
+    for first, others in (few[:1], M), (M[:1], few), (np.vstack([M[:1], few[:1], M[1:2]]), few):
+        seen, held = parts(first)
+        alone = model.log_predictive(seen, held, 0)
+        together = parts(first, others)
+        assert together[0].has_large_counts != seen.has_large_counts or len(first) > 1
+        assert np.allclose(model.log_predictive(*together, 0)[: held.n_tokens], alone, atol=1e-12)
+    assert not np.allclose(model.log_predictive(seen, held, 1), alone)  # the control
+
+
+def test_documents_fold_in_run_by_run():
+    rng = np.random.default_rng(0)
+    X = rng.multinomial(4000, np.full(6, 1 / 6), size=5)
+    X[1], X[2] = [3, 0, 0, 1, 0, 0], 0
+    corpus = Corpus.from_matrix(X)
+    runs = document_runs(corpus)
+    assert [run[:2] for run in runs] == [(0, 1), (1, 3), (3, 5)]
+    assert [isinstance(run[2], CellCounts) for run in runs] == [True, False, True]
+    assert [run[:2] for run in document_runs(Corpus(corpus.x, corpus.offsets))] == [(0, 5)]
+    phi, weight = rng.dirichlet(np.ones(6), 4).T, rng.random((5, 4))
+    pi = fold_in_runs(np.random.default_rng(1), runs, phi, weight, 40, 5)
+    again = np.empty((5, 4))
+    fold_in_cells(np.random.default_rng(2), cell_counts(corpus), phi, weight, 40, 5, again)
+    assert np.allclose(pi.sum(axis=1), 1) and abs(pi - again)[[0, 3, 4]].max() < 0.05
+    assert np.allclose(pi[2], weight[2] / weight[2].sum())
+
+
+def test_a_large_document_among_small_ones_is_split_by_its_counts():
+    X = np.ones((200, 4), int)
+    X[7] = 10**4
+    corpus = Corpus.from_matrix(X)
+    seen, held = corpus.split_tokens(0.25, 0)
+    assert not corpus.has_large_counts and corpus._x is seen._x is held._x is None
+    assert np.array_equal(held.doc_lengths, np.rint(0.25 * X.sum(axis=1)))
