@@ -30,7 +30,9 @@ quick = settings(
 )
 id_docs = st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=6)
 any_word = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=4)
-line_word = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n"), max_size=4)
+line_word = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\0"), max_size=4
+)
 letters = st.text("abcdefghijklmnopqrstuvwxyzäß", min_size=1, max_size=4)
 
 
