@@ -1121,6 +1121,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'hdp_nb.likelihood._draw_words': ('likelihood.html#_draw_words', 'hdp_nb/likelihood.py'),
                                    'hdp_nb.likelihood._expected_rates': ('likelihood.html#_expected_rates', 'hdp_nb/likelihood.py'),
                                    'hdp_nb.likelihood._expected_words': ('likelihood.html#_expected_words', 'hdp_nb/likelihood.py'),
+                                   'hdp_nb.likelihood._follows': ('likelihood.html#_follows', 'hdp_nb/likelihood.py'),
                                    'hdp_nb.likelihood._init_poisson': ('likelihood.html#_init_poisson', 'hdp_nb/likelihood.py'),
                                    'hdp_nb.likelihood._make_chain_block': ('likelihood.html#_make_chain_block', 'hdp_nb/likelihood.py'),
                                    'hdp_nb.likelihood._move_counts': ('likelihood.html#_move_counts', 'hdp_nb/likelihood.py'),

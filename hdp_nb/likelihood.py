@@ -12,6 +12,7 @@ __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +27,8 @@ class Likelihood:
     """Describe a conjugate pair of a prior and a distribution of observations to the samplers.
 
     The parameters are integrated out. This is all that a sampler knows of its data. `register`
-    makes a likelihood known by its name. All parts are given by keyword.
+    makes a likelihood known by its name. All parts are given by keyword; in a copy that
+    `dataclasses.replace` makes, those that were not given follow from the parts of the copy.
 
     Components live in slots 0..capacity-1 of the statistics, a NamedTuple of arrays whose first
     axis is the slot; an observation is row i of `data`. Functions marked jitted are called from
@@ -132,14 +134,14 @@ class Likelihood:
                 f"or none of them; got none for {', '.join(missing)}"
             )
         defaults = {
-            "default_prior": lambda X, **hyper: self.make_prior(**hyper),
-            "kept": self.stats_type._fields,
+            "default_prior": _follows(lambda X, **hyper: self.make_prior(**hyper)),
+            "kept": _All(self.stats_type._fields),
             "move": _move_slot,
             "clear": _clear_slot,
-            "log_block": _make_chain_block(self.add, self.remove, self.log_predictive),
+            "log_block": _follows(_make_chain_block(self.add, self.remove, self.log_predictive)),
         }
         for part, value in defaults.items():
-            if getattr(self, part) is None:
+            if getattr(getattr(self, part), "follows", getattr(self, part) is None):
                 object.__setattr__(self, part, value)
 
 
@@ -155,6 +157,15 @@ def _move_slot(stats: Any, src: int, dst: int) -> None:
         for a in literal_unroll(stats):
             a[dst] = a[src]
         _clear_slot(stats, src)
+
+
+_All = type("_All", (tuple,), {"follows": True})  # names of all statistics, where none are named
+
+
+def _follows(part):
+    "A part that is made from others, so that `replace` is not to hand it on."
+    part.follows = True
+    return part
 
 # %% ../nbs/06_likelihood.ipynb #cb01a91c
 def grow_stats(fam: Likelihood, prior: Any, stats: Any, capacity: int) -> Any:
@@ -183,14 +194,8 @@ def grow_stats(fam: Likelihood, prior: Any, stats: Any, capacity: int) -> Any:
 likelihoods: dict[str, Likelihood] = {}  # by name; the Normal ones come with hdp_nb.families
 ALIASES = {"normal": "normal_inverse_wishart"}  # other names of the package's own likelihoods
 OWN_NAMES = (
-    "categorical",
-    "multinomial",
-    "poisson",
-    "normal",
-    "normal_known_variance",
-    "normal_inverse_gamma",
-    "normal_inverse_wishart",
-    "autoregression",
+    *("categorical", "multinomial", "poisson", "autoregression"),
+    *("normal", "normal_known_variance", "normal_inverse_gamma", "normal_inverse_wishart"),
 )
 
 
@@ -217,10 +222,8 @@ def register(likelihood: Likelihood) -> Likelihood:
     if not isinstance(likelihood, Likelihood):
         raise ValueError(f"likelihood must be a Likelihood, got {type(likelihood).__name__}")
     if likelihood.name in OWN_NAMES:
-        raise ValueError(
-            "likelihood must have a name other than those of the package's own, "
-            f"got {likelihood.name!r}"
-        )
+        must = "likelihood must have a name other than those of the package's own"
+        raise ValueError(f"{must}, got {likelihood.name!r}")
     likelihoods[likelihood.name] = likelihood
     return likelihood
 
@@ -295,6 +298,7 @@ def _count_marginal(prior, stats, k):
     return out
 
 # %% ../nbs/06_likelihood.ipynb #703b5422
+@cache
 def _make_chain_block(add, remove, log_predictive):
     """The block predictive by the chain rule: add one after the other, then take all out.
 

@@ -4,6 +4,7 @@ import math
 import os
 import subprocess
 import sys
+from collections import namedtuple
 from dataclasses import replace
 from itertools import product
 
@@ -735,3 +736,26 @@ def test_default_prior(name):
         assert (fam.default_prior(data, eta=2.0).eta == 2).all()
     with pytest.raises(ValueError, match="^X must"):
         fam.default_prior([[math.nan]])
+
+
+def test_copies_make_parts_anew_that_were_not_given():
+    "A prior from the data, the chain rule's block and what is kept follow the copy's own parts."
+    loose = replace(categorical, default_prior=None, log_block=None, kept=None)
+    prior, x = loose.make_prior(3, eta=0.5), np.array([0, 1, 1])
+    half = replace(
+        loose,
+        make_prior=lambda n_words, eta=2.0: categorical.make_prior(n_words, eta),
+        log_predictive=njit(lambda prior, stats, k, data, i: -0.5),
+        stats_type=namedtuple("Other", ["n_kv", "n_k", "more"]),
+    )
+    assert (loose.default_prior(x, n_words=3).eta == 0.5).all()
+    assert (half.default_prior(x, n_words=3).eta == 2).all()
+    stats = categorical.init_stats(prior, 1)
+    assert half.log_block(prior, stats, 0, x, np.arange(3)) == -1.5
+    assert np.isclose(
+        loose.log_block(prior, stats, 0, x, np.arange(3)),
+        categorical.log_block(prior, stats, 0, x, np.arange(3)),
+    )
+    assert half.kept == ("n_kv", "n_k", "more") and loose.kept == ("n_kv", "n_k")
+    given = replace(categorical, name="again")  # what was given is handed on
+    assert given.log_block is categorical.log_block and given.add is categorical.add
