@@ -38,8 +38,7 @@ class Sampler(Protocol):
     `run_chain` runs them, and other code relies on what is said here. The sampler itself never
     changes during a run, so that several chains may share one. After `init` and after every
     `sweep` the counts in a state are those that its assignments give, and components in use are
-    numbered 0, ..., K - 1. The same generator gives the same chain to the
-    last bit, resumed or not.
+    numbered 0, ..., K - 1. The same generator gives the same chain to the last bit, resumed too.
     """
 
     def init(self, rng: np.random.Generator) -> Any:
@@ -143,8 +142,9 @@ def _map(f: Callable[[str, Any], Any], nest: Any, path: str) -> Any:
 
 
 def _copy(nest: Any) -> Any:
-    "A copy that shares no array with the original."
-    return _map(lambda _, leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf, nest, "")
+    "A copy that shares nothing with the original that may change."
+    new = lambda _, leaf: leaf.copy() if isinstance(leaf, np.ndarray) else copy.deepcopy(leaf)
+    return _map(new, nest, "")
 
 # %% ../nbs/08_chain.ipynb #ceb94917
 def _flatten(nest: Any, path: str) -> dict[str, np.ndarray]:
@@ -154,10 +154,8 @@ def _flatten(nest: Any, path: str) -> dict[str, np.ndarray]:
     arrays = {key: np.asarray(leaf) for key, leaf in leaves.items() if leaf is not None}
     for key, array in arrays.items():
         if array.dtype.hasobject:
-            raise ValueError(
-                f"{key}: a checkpoint takes arrays, numbers, strings and None, "
-                f"got {type(leaves[key]).__name__} of dtype {array.dtype}"
-            )
+            got = f"{type(leaves[key]).__name__} of dtype {array.dtype}"
+            raise ValueError(f"{key}: a checkpoint takes arrays, numbers, strings, None, got {got}")
     return arrays
 
 
@@ -193,14 +191,16 @@ def _digest(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         raw = repr(value.tolist()).encode() if value.dtype.hasobject else value.tobytes()
         return f"{value.dtype}{list(value.shape)} {hashlib.sha256(raw).hexdigest()[:16]}"
-    raise ValueError(
-        f"sampler.params(): takes numbers, strings, arrays, lists and None, got {value!r}"
-    )
+    must = "sampler.params(): takes numbers, strings, arrays, lists and None"
+    raise ValueError(f"{must}, got {value!r}")
 
 
 def _identity(sampler: Any, **more: Any) -> dict[str, Any]:
     "Everything that must be the same for a checkpoint to be resumed."
-    names = {"sampler": type(sampler).__name__, **sampler.params(), **more}
+    params, own = sampler.params(), {"sampler": type(sampler).__name__, **more}
+    if taken := params.keys() & own.keys():
+        raise ValueError(f"sampler.params(): {sorted(taken)} are names of the run's own")
+    names = {"sampler": own["sampler"], **params, **more}
     return json.loads(json.dumps(names, default=_digest))
 
 # %% ../nbs/08_chain.ipynb #c6f4a879
@@ -236,7 +236,7 @@ def _compare(made: dict[str, Any], now: dict[str, Any]) -> None:
     "Raise a ValueError that names the first entry in which two identities differ."
     for name in {**made, **now}:
         old, new = made.get(name, "unknown"), now.get(name, "unknown")
-        if old != new:
+        if old != new and repr(old) != repr(new):  # NaN is the same as NaN here
             raise ValueError(f"it was made with {name} = {old!r}, now {name} = {new!r}")
 
 
@@ -246,8 +246,7 @@ def _keep_again(samples: list, n_done: int, thin: int, old: int, new: int) -> li
     if not all(sweep in have for sweep in want):
         raise ValueError(
             f"its samples, one every {thin} sweeps after a burn-in of {old}, are not "
-            f"those to keep after a burn-in of half of n_iter, {new}: "
-            f"give burn_in = {old}"
+            f"those to keep after a burn-in of half of n_iter, {new}: give burn_in = {old}"
         )
     return [samples[have.index(sweep)] for sweep in want]
 
@@ -347,10 +346,8 @@ def _record(chain: Chain, sampler: Any, info: Any, burn_in: int, thin: int) -> N
     "Append a sweep's `info` to the trace and keep its state if it is one of those to keep."
     info = info._asdict() if hasattr(info, "_asdict") else info
     if chain.n_done and info.keys() != chain.trace.keys():
-        raise ValueError(
-            "sampler.sweep: info must have the same names after every sweep, "
-            f"got {list(info)} after {list(chain.trace)}"
-        )
+        must = "sampler.sweep: info must have the same names after every sweep"
+        raise ValueError(f"{must}, got {list(info)} after {list(chain.trace)}")
     for name, value in info.items():
         chain.trace.setdefault(name, []).append(float(value))
     if chain.n_done >= burn_in and (chain.n_done - burn_in) % thin == 0:
@@ -391,9 +388,8 @@ def _check(rng: Any, schedule: _Schedule, file: _Checkpoint) -> None:
     check_int("checkpoint_every", file.every, 1)
     path = file.path
     if path is not None and (Path(path).is_dir() or not Path(path).parent.is_dir()):
-        raise ValueError(
-            f"checkpoint: takes the name of a file in a folder that exists, got {str(path)!r}"
-        )
+        must = "checkpoint: takes the name of a file in a folder that exists"
+        raise ValueError(f"{must}, got {str(path)!r}")
 
 # %% ../nbs/08_chain.ipynb #83069e12
 def _clear_torn(path: str | Path) -> None:
@@ -437,9 +433,8 @@ def _begin(task: _Task) -> tuple[Chain, Callable[[], None]]:
         half_of = n_iter if schedule.burn_in is None else None
         chain = _load(path, sampler, identity, file.seed, half_of)
         if chain.n_done > n_iter and not task.longer:
-            raise CheckpointError(
-                f"n_iter: takes at least the {chain.n_done} sweeps that are in {path}, got {n_iter}"
-            )
+            least = f"n_iter: takes at least the {chain.n_done} sweeps that are in {path}"
+            raise CheckpointError(f"{least}, got {n_iter}")
     else:
         state = sampler.init(task.rng) if task.state is None else _copy(task.state)
         chain = Chain(state, task.rng, burn_in=schedule.first)
@@ -536,8 +531,7 @@ def run_chain(
         Called as `callback(sweep, state)` after every sweep, sweeps counted from 0. It may raise
         KeyboardInterrupt to end the run as Ctrl-C would.
     progress : bool or dict
-        True for a progress bar on stderr with the first values of the trace; a dict for options
-        of `tqdm.tqdm`.
+        True for a progress bar on stderr; a dict for options of `tqdm.tqdm`.
     checkpoint : str or Path, optional
         File to write at the start, every `checkpoint_every` sweeps and at the end.
     checkpoint_every : int
@@ -575,6 +569,16 @@ def run_chain(
         return _run(_Task(sampler, rng, state, schedule, file, callback, progress, *more), stop)
 
 # %% ../nbs/08_chain.ipynb #d58fc77e
+def _check_continued(chains: list[Chain], schedule: _Schedule) -> None:
+    "Check that chains to be continued were run with this burn-in, if it is given, and thinning."
+    for chain in chains:
+        n = len(range(chain.burn_in, chain.n_done, schedule.thin))
+        if schedule.burn_in not in (None, chain.burn_in) or len(chain.samples) != n:
+            must = f"chains: takes those of burn_in = {schedule.burn_in}, thin = {schedule.thin}"
+            got = f"{len(chain.samples)} samples of {chain.n_done} sweeps after {chain.burn_in}"
+            raise ValueError(f"{must}, got {got}")
+
+
 def _per_chain(name: str, value: Any, n_chains: int) -> list:
     "A list with one entry per chain: `value` if it is a list, else `n_chains` times `value`."
     values = value if isinstance(value, list) else [value] * n_chains
@@ -627,8 +631,7 @@ def run_chains(
         Number of chains, and of sweeps of each.
     n_jobs : int, optional
         Number of threads at a time, as joblib has it: None is 1, -1 is all cores.
-    burn_in : int or None
-    thin : int
+    burn_in, thin : int
         See `run_chain`.
     states : list of NamedTuple, optional
         States to begin with, one per chain; a single state is that of all.
@@ -638,13 +641,11 @@ def run_chains(
         True for one progress bar over all sweeps of all chains, a text for one so labelled.
     checkpoint : str or Path, optional
         "run.npz" stands for the files "run-0.npz", "run-1.npz", ...
-    checkpoint_every : int
-    resume : bool
-    seed : int, optional
+    checkpoint_every, resume, seed
         See `run_chain`.
     chains : list of Chain, optional
-        Chains to continue, to `n_iter` sweeps in all; they are changed. Those that have as many
-        stay as they are.
+        Chains to continue, to `n_iter` sweeps in all, run with the same `burn_in` and `thin`; they
+        are changed. Those that have as many stay as they are.
     longer : bool
         Whether checkpoints may have more than `n_iter` sweeps; such chains stay as they are.
     max_time : float, optional
@@ -671,17 +672,16 @@ def run_chains(
     starts = _per_chain("states", states, n_chains)
     callbacks = _per_chain("callback", callback, n_chains)
     samplers = _per_chain("sampler", sampler, n_chains)
+    _check_continued(_per_chain("chains", chains, n_chains) if chains else [], schedule)
     if max_time is not None and not max_time > 0:
         raise ValueError(f"max_time: takes a number of seconds above 0, got {max_time!r}")
     together = isinstance(progress, str) or progress is True and n_chains > 1
     label = progress if isinstance(progress, str) else f"{n_chains} chains"
     n_threads = min(joblib.effective_n_jobs(n_jobs), n_chains)
     deadline = time.monotonic() + (math.inf if max_time is None else max_time)
-    total, n_turns = n_chains * n_iter, -(-n_chains // n_threads)
-    with (
-        _first_ctrl_c() as stop,
-        tqdm(total=total, unit="sweep", desc=label, disable=not together) as bar,
-    ):
+    n_turns = -(-n_chains // n_threads)
+    bar = tqdm(total=n_chains * n_iter, unit="sweep", desc=label, disable=not together)
+    with _first_ctrl_c() as stop, bar:
         tasks = []
         for i, child in enumerate([rng] * n_chains if chains else rng.spawn(n_chains)):
             at = None if checkpoint is None else Path(checkpoint).absolute()

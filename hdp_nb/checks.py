@@ -391,8 +391,10 @@ def check_rows(X: Any, takes: str, hint: str = "") -> None:
         If X holds text, the rows differ in length, or some are rows and some are single values.
     """
     if _holds_text(X):
-        made = "hdp_nb.count_texts makes a Corpus of texts, hdp_nb.load_corpus of files"
-        raise ValueError(f"X must be {takes}, got text; {made}, Corpus.from_docs of lists of words")
+        raise ValueError(
+            f"X must be {takes}, got text; topic models take a list of strings, count_texts makes a"
+            " Corpus of one, load_corpus of files, Corpus.from_docs of lists of words"
+        )
     if (
         isinstance(X, (list, tuple))
         or getattr(X, "dtype", None) == np.dtype(object)

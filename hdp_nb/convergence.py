@@ -198,12 +198,10 @@ class Convergence(dict):
         finding = "do not agree on" if apart else "have too few effective draws to tell, of"
         sizes = ("topics_above_1%", "topics_above_0.1%", "states_above_1%", *COUNTS)
         firm = [name for name in sizes if name in self and self[name].ok]
-        trust = (
-            f"they agree on {firm[0]} ({means(firm[0])})"
-            if firm
-            else "no number of components can be trusted yet"
-        )
-        return f"the {len(self[bad[0]].means)} {runs} {finding} {shown}{more}; {trust}."
+        trust = "; no number of components can be trusted yet" * any(name in self for name in sizes)
+        if firm:
+            trust = f"; they agree on {firm[0]} ({means(firm[0])})"
+        return f"the {len(self[bad[0]].means)} {runs} {finding} {shown}{more}{trust}."
 
     def advice(self, n_sweeps: int, burn_in: int = 0) -> str:
         """Say what the chains disagree about after so many sweeps, and what to do; or nothing.
@@ -288,13 +286,28 @@ def _indifference(name, centres):
     return -1.0
 
 
-def judge(traces: Mapping[str, Any], same: Mapping[str, float] | None = None) -> Convergence:
+def _after_burn_in(chains):
+    "Of every quantity, the draws that all chains have made after their burn-in."
+    n = min(chain.n_done - chain.burn_in for chain in chains)
+    if n <= 0:
+        raise ValueError("traces must be of chains that have gone beyond their burn-in")
+    cut = [slice(chain.burn_in, chain.burn_in + n) for chain in chains]
+    return {
+        name: np.array([chain.trace[name][part] for chain, part in zip(chains, cut)])
+        for name in chains[0].trace
+    }
+
+
+def judge(
+    traces: Mapping[str, Any] | list[Any], same: Mapping[str, float] | None = None
+) -> Convergence:
     """Judge whether several chains agree.
 
     Parameters
     ----------
-    traces : mapping from name to float array, shape (n_chains, n_draws)
-        Draws after burn-in. Names of shares begin with "share".
+    traces : mapping from name to float array, shape (n_chains, n_draws), or list of Chain
+        Draws after burn-in, or what `run_chains` returns, whose burn-in is left out here; the
+        shortest chain says how many draws count. Names of shares begin with "share".
     same : mapping from name to float, optional
         How far apart the means of a quantity may be and count as the same, where that is not the
         default.
@@ -304,16 +317,16 @@ def judge(traces: Mapping[str, Any], same: Mapping[str, float] | None = None) ->
     Convergence
         One row for each quantity of `JUDGED` that is there; without `log_mixture` and `heldout`
         also `log_likelihood`. Beside numbers of topics or states above a share, or of clusters,
-        that of all topics or states is not judged.
+        that of all topics or states is not judged. Where there is none of these, as of a sampler
+        of one's own, all quantities are judged.
     """
+    draws = traces if isinstance(traces, Mapping) else _after_burn_in(traces)
     table = Convergence()
-    fit = () if "log_mixture" in traces or "heldout" in traces else ("log_likelihood",)
-    unjudged = "n_clusters" in traces or any("s_above_" in name for name in traces)
+    fit = () if "log_mixture" in draws or "heldout" in draws else ("log_likelihood",)
+    unjudged = "n_clusters" in draws or any("s_above_" in name for name in draws)
     told = ("n_topics", "n_states") if unjudged else ()
-    for name in (*JUDGED, *fit):
-        if name not in traces:
-            continue
-        x = np.asarray(traces[name], float)
+    for name in [name for name in (*JUDGED, *fit) if name in draws] or draws:
+        x = np.asarray(draws[name], float)
         rhat, ess = split_rhat(x), effective_draws(x)
         ok: bool | None = None
         if len(x) > 1 and name not in told:

@@ -61,6 +61,13 @@ _MATCHED: WeakKeyDictionary[Any, tuple[list, float, list]] = WeakKeyDictionary()
 class SampledModel(SavedModel):
     """Base of estimators that run Markov chains.
 
+    A subclass stores its parameters, among them those named below, and its `fit` calls
+    `_run(sampler, callback, checkpoint)`, which runs the chains and returns them and which of them
+    to show, `_kept(sampler, chains, best)`, which keeps their samples, and at its end `_warn()`.
+    Which chain is shown goes by `log_mixture` in the trace, or by `log_joint`; without either it is
+    the first. What is to be saved needs `_counts`, the NamedTuple of arrays that the sampler's
+    `snapshot` returns.
+
     Attributes
     ----------
     trace_ : dict of float arrays, shape (n_iter,)
@@ -172,8 +179,10 @@ class SampledModel(SavedModel):
         self._judge(chains, min(chain.n_done for chain in chains))
         if self.verbose and self.converged_ is None:
             print("one chain: whether it has converged takes two or more to say", file=sys.stderr)
-        fit = [chain.trace.get("log_mixture", chain.trace["log_joint"]) for chain in chains]
-        best = int(np.argmax([trace[-len(trace) // 2 :].mean() for trace in fit]))
+        best, fit = 0, [name for name in ("log_mixture", "log_joint") if name in chains[0].trace]
+        if fit:
+            last = [chain.trace[fit[0]][-len(chain.trace[fit[0]]) // 2 :] for chain in chains]
+            best = int(np.argmax([trace.mean() for trace in last]))
         self.trace_ = chains[best].trace
         self.traces_ = {
             name: np.full((len(chains), max(chain.n_done for chain in chains)), np.nan)
@@ -216,7 +225,7 @@ class SampledModel(SavedModel):
 
     def _warn(self) -> None:
         "Warn, at the end of `fit`, if the chains do not agree, or are still in their burn-in."
-        n = int((~np.isnan(self.traces_["log_joint"])).sum(axis=1).min())
+        n = max(int((~np.isnan(x)).sum(axis=1).min()) for x in self.traces_.values())
         if advice := self.convergence_.advice(n, self.burn_in_):
             warnings.warn(advice, ConvergenceWarning, stacklevel=4)
 

@@ -130,7 +130,7 @@ class SavedModel(BaseEstimator):
     before there is a result changes none of them.
     """
 
-    _counts: Any = TopicCounts  # the NamedTuple that kept samples are
+    _counts: Any = TopicCounts  # the NamedTuple of arrays that kept samples are
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -159,7 +159,8 @@ class SavedModel(BaseEstimator):
         NotFittedError
             The model has not been fitted.
         TypeError
-            A parameter is of a kind that cannot be saved.
+            A parameter is of a kind that cannot be saved, or a kept sample is not what `_counts`
+            names.
         """
         check_is_fitted(self)
         params = self.get_params()
@@ -185,7 +186,14 @@ class SavedModel(BaseEstimator):
             elif isinstance(value, dict):
                 meta["dicts"].append(name)
                 arrays.update({f"{name}/{key}": array for key, array in value.items()})
-            elif isinstance(value, list) and value and hasattr(value[0], "_asdict"):
+            elif isinstance(value, list) and any(
+                isinstance(part, (dict, np.ndarray, tuple)) for part in value
+            ):
+                if odd := [part for part in value if not isinstance(part, self._counts)]:
+                    raise TypeError(
+                        f"{name} must hold {self._counts.__name__}, which _counts names, got"
+                        f" {type(odd[0]).__name__}"
+                    )
                 meta["samples"][name] = len(value)
                 arrays.update(
                     {

@@ -906,3 +906,59 @@ def test_numpy_integers_are_integers():
         Walk(), np.random.default_rng(0), np.int64(6), burn_in=np.int32(2), thin=np.uint8(2)
     )
     assert chain.n_done == 6 and len(chain.samples) == 2
+
+
+class Loose(Walk):
+    "A state that is no nest of arrays."
+
+    def init(self, rng):
+        return SimpleNamespace(seen=[])
+
+    def sweep(self, rng, state):
+        state.seen.append(len(state.seen))
+        return state, {"n": len(state.seen)}
+
+
+def test_samples_of_any_state_are_those_of_their_sweeps():
+    chain = run_chain(Loose(), np.random.default_rng(0), 5)
+    assert [len(sample.seen) for sample in chain.samples] == [1, 2, 3, 4, 5]
+
+
+def test_chains_of_another_plan_are_not_continued():
+    "Neither another number of them, nor another burn-in or thinning."
+    plan = dict(burn_in=4, thin=2)
+    run = lambda n=2, n_iter=20, **more: run_chains(
+        Walk(), np.random.default_rng(0), n, n_iter, **{**plan, **more}
+    )
+    one, two = run(n_iter=10), run()
+    for a, b in zip(run(chains=one), two, strict=True):
+        assert_same(a, b)
+    for more, message in (
+        ({"n": 3}, r"^chains: takes one entry per chain \(3\), got 2"),
+        ({"n": 1}, r"^chains: takes one entry per chain \(1\), got 2"),
+        ({"thin": 3}, "^chains: takes those of burn_in = 4, thin = 3, got 8 samples"),
+        ({"burn_in": 5}, "^chains: takes those of burn_in = 5, thin = 2, got 8 samples .* after 4"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(n_iter=30, chains=two, **more)
+
+
+def test_names_of_parameters(tmp_path):
+    "A parameter may be NaN, and be called anything but what the run calls its own."
+
+    class Named(Walk):
+        more: dict = {}
+
+        def params(self):
+            return {**super().params(), **self.more}
+
+    run = lambda n: run_chain(
+        Named(), np.random.default_rng(0), n, checkpoint=tmp_path / "chain.npz"
+    )
+    Named.more = {"cap": np.nan}
+    run(5)
+    assert run(8).n_done == 8
+    for name in ("thin", "burn_in", "sampler"):
+        Named.more = {name: 3}
+        with pytest.raises(ValueError, match=rf"^sampler.params\(\): \['{name}'\] are names"):
+            run(10)

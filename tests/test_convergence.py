@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from hdp_nb import load_model
+from hdp_nb.chain import run_chains
 from hdp_nb.convergence import ConvergenceWarning, judge
 from hdp_nb.corpus import Corpus
 from hdp_nb.model import SampledModel
@@ -205,3 +206,81 @@ def test_no_state_is_kept_whose_moves_were_annealed(seconds, thin, monkeypatch):
             assert seconds < 200 or {*sampler.asked} == {100}
     assert kept[Annealed] == 0
     assert not 12 <= seconds < 100 or kept[Deaf] > 0
+
+
+# ---------------------------------------------------------------- samplers and models of one's own
+
+
+class Drift:
+    "Draws around one of two places, depending on the generator."
+
+    def __init__(self, apart, names=("place",)):
+        self.apart, self.names = apart, names
+
+    def init(self, rng):
+        return Count(np.array(self.apart * rng.choice([-1.0, 1.0])))
+
+    def sweep(self, rng, state):
+        x = float(state.n + rng.normal())
+        return state, dict.fromkeys(self.names, x)
+
+    def snapshot(self, state):
+        return state
+
+    def params(self):
+        return {}
+
+
+class DriftModel(SampledModel):
+    n_iter, burn_in, n_chains, n_jobs, verbose, thin = 300, 100, 4, 1, False, 50
+    _counts = Count
+
+    def __init__(self, apart=0.0, names=("place",), random_state=1):
+        self.apart, self.names, self.random_state = apart, names, random_state
+
+    def fit(self):
+        sampler = Drift(self.apart, self.names)
+        chains, best = self._run(sampler, None, None)
+        self._kept(sampler, chains, best)
+        self._warn()
+        return self
+
+
+@pytest.mark.parametrize("apart", [0.0, 5.0])
+def test_whatever_a_sampler_of_ones_own_traces_is_judged(apart):
+    chains = run_chains(Drift(apart), np.random.default_rng(1), 4, 300, burn_in=100)
+    found = judge(chains)
+    assert list(found) == ["place"] and found.converged == (apart == 0)
+    assert found == judge({"place": [chain.trace["place"][100:] for chain in chains]})
+    named = judge({"n_clusters": np.zeros((2, 50)), "place": np.arange(100.0).reshape(2, 50)})
+    assert list(named) == ["n_clusters"]  # what is known says enough
+    with pytest.raises(ValueError, match="^traces must be of chains that have gone beyond"):
+        judge(run_chains(Drift(apart), np.random.default_rng(1), 2, 5, burn_in=5))
+
+
+def test_a_model_of_ones_own_warns(tmp_path):
+    with pytest.warns(ConvergenceWarning, match="the 4 chains do not agree on place"):
+        assert DriftModel(5.0).fit().converged_ is False
+    model = DriftModel().fit()
+    assert model.converged_ and model.best_ == 4  # nothing says which is the best
+    names = ("place", "log_mixture")
+    best = DriftModel(5.0, names)
+    with pytest.warns(ConvergenceWarning):
+        best.fit()
+    traces = best.traces_["log_mixture"][:, 150:].mean(axis=1)
+    assert best.sample_chain_[best.best_] == traces.argmax()
+
+
+def test_samples_that_no_loaded_model_could_hold_are_not_saved(tmp_path):
+    model = DriftModel().fit()
+    model.save(tmp_path / "model.npz")
+    again = DriftModel.load(tmp_path / "model.npz")
+    assert [float(s.n) for s in again.samples_] == [float(s.n) for s in model.samples_]
+    for samples, kind in (
+        ([s._asdict() for s in model.samples_], "dict"),
+        ([s.n for s in model.samples_], "ndarray"),
+        ([(s.n,) for s in model.samples_], "tuple"),
+    ):
+        model.samples_ = samples
+        with pytest.raises(TypeError, match=f"^samples_ must hold Count, .*, got {kind}"):
+            model.save(tmp_path / "model.npz")

@@ -152,7 +152,7 @@ def test_what_is_no_list_of_texts_is_refused(model, X, says):
 )
 @pytest.mark.parametrize("X", [["a text", "another"], [["a", "text"], ["another"]], "sotu"])
 def test_what_takes_numbers_names_what_counts_texts(take, X):
-    with pytest.raises(ValueError, match="^X must be .*, got text; hdp_nb.count_texts makes a Cor"):
+    with pytest.raises(ValueError, match="^X must be .*, got text; topic models take .*"):
         take(X)
 
 
