@@ -7,6 +7,7 @@ __all__ = ['assign_powered', 'PoweredHDP', 'PoweredLDA', 'Evidence', 'log_eviden
 
 # %% ../nbs/85_evidence.ipynb #5254fcc6
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -19,7 +20,7 @@ from sklearn.base import clone
 
 from .chain import with_attributes
 from .checks import MOST_ETA, as_rng, check_int
-from .convergence import effective_draws
+from .convergence import ConvergenceWarning, effective_draws
 from .corpus import as_corpus
 from .counting import count_texts, is_texts
 from .direct import DirectSampler, draw_tables, end_sweep
@@ -232,9 +233,11 @@ class Evidence(NamedTuple):
     Attributes
     ----------
     log_p : float
-        Natural logarithm, by stepping stones.
+        Natural logarithm, by stepping stones on the way from the prior to the posterior.
     error : float
-        Standard error, if the chains have forgotten where they began.
+        Standard error, if the chain has forgotten at every power where it came from.
+    backward, backward_error : float
+        The same on the way back; `agrees` says whether the two differ by no more than their errors.
     integrated : float
         The same by thermodynamic integration, less exact.
     powers : float array, shape (n_steps + 1,)
@@ -245,13 +248,22 @@ class Evidence(NamedTuple):
 
     log_p: float
     error: float
+    backward: float
+    backward_error: float
     integrated: float
     powers: np.ndarray
     means: np.ndarray
 
+    @property
+    def agrees(self) -> bool:
+        "Whether both ways give the same, within three standard errors or a fifth."
+        error = math.hypot(self.error, self.backward_error)
+        return abs(self.log_p - self.backward) <= max(3 * error, 0.2)
+
     def __repr__(self) -> str:
         return (
-            f"log evidence {self.log_p:.2f}, standard error {self.error:.2f}"
+            f"log evidence {self.log_p:.2f}, standard error {self.error:.2f};"
+            f" backward {self.backward:.2f}, {self.backward_error:.2f}"
             f" (by integration {self.integrated:.2f})"
         )
 
@@ -403,6 +415,22 @@ def _path_of(model: Any, X: Any, R: int) -> _Path:
     )
 
 
+def _fill_draws(rng, path, state, r, out):
+    "As many draws of distribution r as `out` has rows; returns the last state."
+    for s in range(len(out)):
+        state = path.step(rng, state, r)
+        out[s] = path.log_p(state, r)
+    return state
+
+
+def _log_ratio(log_w):
+    "Logarithm of the mean of weights, (Z3), and its variance, (Z4)."
+    w = np.exp(log_w - log_w.max())
+    independent = effective_draws(w[None], "mean")
+    error = w.var() / w.mean() ** 2 / max(independent, 1.0) if np.isfinite(independent) else 0.0
+    return np.array([logsumexp(log_w) - math.log(len(log_w)), error])
+
+
 def log_evidence(
     model: Any,
     X: Any,
@@ -437,9 +465,15 @@ def log_evidence(
     ValueError
         Another model, or a parameter that has no power.
 
+    Warns
+    -----
+    ConvergenceWarning
+        If the way from the prior to the posterior and the way back differ by more than their
+        errors: sweeps are too few.
+
     Notes
     -----
-    Equations (Z3) to (Z5) of the notebook. The order of words in documents counts: it is the
+    Equations (Z3) to (Z6) of the notebook. The order of words in documents counts: it is the
     probability of sequences, not of counts, so that models of the same X can be compared.
     """
     R = check_int("n_steps", n_steps, 2)
@@ -447,21 +481,31 @@ def log_evidence(
     check_int("burn_in", burn_in, 0, S - 4)
     rng = as_rng(random_state)
     state, draws = path.begin(rng), np.empty((R + 1, S, 3))
-    total, variance = path.log_start, 0.0
+    forward, backward = np.zeros(2), np.zeros(2)  # log ratio of normalisers, and its variance
     for r in range(R + 1):
-        for s in range(S):
-            state = path.step(rng, state, r)
-            draws[r, s] = path.log_p(state, r)
-        log_w = draws[r, burn_in:, 2]
+        state = _fill_draws(rng, path, state, r, draws[r])
         if r < R:
-            total += float(logsumexp(log_w)) - math.log(len(log_w))
-            w = np.exp(log_w - log_w.max())
-            independent = effective_draws(w[None], "mean")
-            if np.isfinite(independent):
-                variance += float(w.var() / w.mean() ** 2 / max(independent, 1.0))
+            forward += _log_ratio(draws[r, burn_in:, 2])
+    again = draws[R].copy()
+    for r in range(R, 0, -1):
+        if r < R:
+            state = _fill_draws(rng, path, state, r, again)
+        backward += np.array([-1, 1]) * _log_ratio(again[burn_in:, 1])
     # The trapezoidal rule with its correction by the slopes, which are the variances.
     means, back, ahead = draws[:, burn_in:].transpose(2, 0, 1)
     area = (ahead[:-1].mean(axis=1) - back[1:].mean(axis=1)) / 2
     area -= (back[1:].var(axis=1) - ahead[:-1].var(axis=1)) / 12
     whole = path.log_start + float(area.sum())
-    return Evidence(total, math.sqrt(variance), whole, path.powers, means.mean(axis=1))
+    both = [
+        (path.log_start + float(total), math.sqrt(float(variance)))
+        for total, variance in (forward, backward)
+    ]
+    found = Evidence(*both[0], *both[1], whole, path.powers, means.mean(axis=1))
+    if not found.agrees:
+        warnings.warn(
+            f"the way from the prior gives {found.log_p:.1f}, the way back {found.backward:.1f}:"
+            f" sweeps are too few for either (n_sweeps, above {S}, or n_steps, above {R})",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found

@@ -2,12 +2,14 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 from sklearn.base import clone
 
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.dp import log_eppf, make_log_likelihood
 from hdp_nb.evidence import PoweredHDP, PoweredLDA, log_evidence
@@ -86,6 +88,27 @@ def test_the_evidence_of_a_mixture_is_that_of_the_sum():
     assert abs(found.log_p - logsumexp(total)) < 0.06
     assert abs(found.log_p - total[0]) > 0.1  # one component alone: the control
     assert not hasattr(model, "data_")
+
+
+def test_a_way_that_is_too_short_is_told_by_the_way_back():
+    "Two clouds of rows, far apart: a bound, by one partition alone, is between the two ways."
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(0, 1, (20, 1)), rng.normal(9, 1, (20, 1))])
+    model = DPMixture("normal", alpha=1.0, alpha_prior=None)
+    sampler = clone(model)
+    sampler.data_ = X
+    sampler = sampler._sampler()
+    state = sampler.state(np.repeat([0, 1], 20))
+    bound = make_log_likelihood(sampler.fam)(state, sampler.prior) + log_eppf(state.n_k, 1.0)
+    with pytest.warns(
+        ConvergenceWarning, match="from the prior gives .*, the way back .* above 20"
+    ):
+        short = log_evidence(model, X, n_steps=6, n_sweeps=20, burn_in=5)
+    assert short.log_p < bound < short.backward and not short.agrees
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        long = log_evidence(model, X, n_steps=20, n_sweeps=3000, burn_in=100)
+    assert long.agrees and min(long.log_p, long.backward) > bound - 0.5
 
 
 def test_bad_arguments_are_named():

@@ -215,6 +215,7 @@ def test_pages_of_the_api(tab, site, base, ids, thorough):
 
 
 def test_the_parameters_of_fit_are_two_clicks_away(tab, base):
+    tab.set_viewport_size({"width": 1360, "height": 900})
     tab.goto(base + "index.html")
     tab.locator("header a", has_text="API").first.click()
     tab.locator("article a", has_text=re.compile("^HDP$")).first.click()
