@@ -165,6 +165,12 @@ def _make_design(formula: str, data: Any) -> tuple[Any, Any]:
         raise ValueError(f"formula must be a text such as '~ party + year', got {formula!r:.60}")
     if formula.partition("~")[0].strip() and "~" in formula:
         raise ValueError(f"formula must have nothing before ~, got {formula!r}")
+    for column in data.columns:
+        if data[column].dtype.kind in "mM" and re.search(rf"\b{re.escape(str(column))}\b", formula):
+            raise ValueError(
+                f"covariates must be numbers or labels, got dates in {column!r}: give them as"
+                " numbers, such as years since the first"
+            )
     try:
         made = formulaic.model_matrix(formula, data, context={}, na_action="ignore")
     except (formulaic.errors.FormulaicError, ValueError, TypeError) as error:
@@ -196,7 +202,8 @@ def _prepare(formula: str, data: Any, groups: Any, used: np.ndarray) -> tuple[_D
     if not np.isfinite(X).all() or rank < p:
         raise ValueError(
             f"formula must give finite columns of which none follows from the others, got rank"
-            f" {rank} of {p} columns: {', '.join(names)}"
+            f" {rank} of {p} columns: {', '.join(names)} (numbers that are far from 0 beside their"
+            " range are to be taken from their mean)"
         )
     solve = np.linalg.pinv(X)
     leverage = (X * solve.T).sum(axis=1)

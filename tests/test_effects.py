@@ -95,6 +95,12 @@ def test_bad_covariates_are_named(case, found):
     with pytest.raises(ValueError, match="no missing values in 'year', got 1 .rows 4."):
         effects(model, holes, "~ year")
     assert effects(model, holes, "~ party").terms == ["Intercept", "party[T.b]"]
+    days = {**covariates, "day": pd.date_range("2020-01-01", periods=81), "t": 1e15 + np.arange(81)}
+    assert effects(model, days, "~ year").terms == ["Intercept", "year"]
+    with pytest.raises(ValueError, match="must be numbers or labels, got dates in 'day': .* years"):
+        effects(model, days, "~ day")
+    with pytest.raises(ValueError, match="rank 1 of 2 columns: Intercept, t .numbers that are far"):
+        effects(model, days, "~ t")
     with pytest.raises(ValueError, match="columns of one length"):
         effects(model, {"a": [1, 2], "b": [1]}, "~ a")
     with pytest.raises(ValueError, match="covariates must be a data frame"):
