@@ -50,6 +50,7 @@ _MODULES = (
     "checks",
     "coarse",
     "consensus",
+    "contracts",
     "convergence",
     "corpus",
     "counting",

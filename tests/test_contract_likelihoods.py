@@ -13,23 +13,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from likelihood_contract import (
-    CASES,
-    DRAWS,
-    IDENTITIES,
-    case,
-    check_expected,
-    check_marginal,
-    check_posterior,
-    check_predictive,
-    check_sample,
-    log_marginal_of,
-    settings,
-)
+from likelihood_contract import CASES, case, log_marginal_of, settings
 from naive import partitions
 from naive_hmm import Posterior
 from tiers import slow_unless
 
+from hdp_nb.contracts import DRAWS, IDENTITIES, check_likelihood
 from hdp_nb.dp import DPMixtureSampler
 from hdp_nb.emissions import emitted_likelihood, hmm_emission, make_emission, symbols
 from hdp_nb.estimators import load_model
@@ -45,7 +34,7 @@ SAMPLERS = ("direct", "beam", "weak_limit")
 @pytest.mark.parametrize("check", IDENTITIES)
 @pytest.mark.parametrize("name, i", CASES)
 def test_identities(check, name, i):
-    check(*case(name, i))
+    IDENTITIES[check](*case(name, i))
 
 
 @pytest.mark.parametrize("check", DRAWS)
@@ -53,7 +42,7 @@ def test_identities(check, name, i):
     "name, i", [(name, i) for name, i in CASES if likelihoods[name].draw is not None]
 )
 def test_draws(check, name, i):
-    check(*case(name, i))
+    DRAWS[check](*case(name, i))
 
 
 def test_every_likelihood_has_examples():
@@ -108,6 +97,20 @@ def twice_the_marginal(fam):
     return {"log_marginal": log_marginal}
 
 
+def constant_in_the_density(fam):
+    def log_density(prior, params, k, data, i):
+        return fam.log_density(prior, params, k, data, i) + 0.3
+
+    return {"log_density": log_density}
+
+
+def constant_in_the_predictive(fam):
+    def log_predictive(prior, slots, k, data, i):
+        return fam.log_predictive(prior, slots, k, data, i) + 0.3
+
+    return {"log_predictive": log_predictive}
+
+
 def other_means(fam):
     return {
         "expected": lambda prior, slots, n: {
@@ -119,11 +122,13 @@ def other_means(fam):
 @pytest.mark.parametrize(
     "slip, check",
     [
-        (from_the_prior, check_posterior),
-        (too_wide, check_sample),
-        (twice_the_predictive, check_predictive),
-        (twice_the_marginal, check_marginal),
-        (other_means, check_expected),
+        (from_the_prior, "posterior"),
+        (too_wide, "sample"),
+        (twice_the_predictive, "predictive"),
+        (twice_the_marginal, "marginal"),
+        (constant_in_the_density, "density"),
+        (constant_in_the_predictive, "share"),
+        (other_means, "expected"),
     ],
 )
 @pytest.mark.parametrize(
@@ -139,8 +144,147 @@ def other_means(fam):
 )
 def test_wrong_ones_are_rejected(name, slip, check):
     fam, prior, data = case(name)
-    with pytest.raises(AssertionError, match="off by|mean|chance|phi|rate|variance"):
-        check(replace(fam, **slip(fam)), prior, data)
+    with pytest.raises(AssertionError, match="off by|expected says that the mean of `"):
+        DRAWS[check](replace(fam, **slip(fam)), prior, data)
+
+
+SCALAR = [
+    "categorical",
+    "poisson",
+    "normal_known_variance",
+    "normal_inverse_gamma",
+    "normal_inverse_wishart",
+    "geometric",
+]
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_a_total_other_than_one_is_rejected(name):
+    fam, prior, data = case(name)
+    wrong = replace(fam, **constant_in_the_predictive(fam))
+    with pytest.raises(
+        AssertionError, match=r"^exp\(log_predictive\) given all .* 1.3498.*, not 1$"
+    ):
+        IDENTITIES["total"](wrong, prior, data)
+
+
+@pytest.mark.parametrize("name", ["poisson", "normal_known_variance", "normal_inverse_wishart"])
+def test_a_factor_in_several_columns_is_rejected(name):
+    fam, prior, data = case(name, 1)
+    wrong = replace(fam, **constant_in_the_predictive(fam))
+    IDENTITIES["total"](wrong, prior, data)
+    with pytest.raises(AssertionError, match="of the samples fall into a set .* off by"):
+        DRAWS["share"](wrong, prior, data)
+
+
+def uniform_angles(taken):
+    fam = likelihoods["normal_known_variance"]
+    return replace(
+        fam,
+        check_data=lambda X, prior: taken(fam.check_data(X, prior)),
+        log_predictive=lambda prior, slots, k, data, i: -math.log(2 * math.pi),
+    )
+
+
+def once(x):
+    "Angles from -pi to pi, or an error."
+    if (abs(x) > math.pi).any():
+        raise ValueError("X must be angles")
+    return x
+
+
+def turned(x):
+    return (x + math.pi) % (2 * math.pi) - math.pi
+
+
+@pytest.mark.parametrize("taken", [once, turned])
+def test_a_total_over_what_check_data_takes(taken):
+    fam, x = uniform_angles(taken), [0.3, -1.2, 2.0, 3.1]
+    prior = fam.make_prior()
+    data = fam.check_data(x, prior)
+    IDENTITIES["total"](fam, prior, data)
+    with pytest.raises(AssertionError, match="adds up to 1.3"):
+        IDENTITIES["total"](replace(fam, **constant_in_the_predictive(fam)), prior, data)
+
+
+def test_no_verdict_on_a_total_where_there_is_none_to_be_had():
+    "Angles on every turn; a zero that has a probability of its own; a prior far from the data."
+    angles = uniform_angles(lambda x: x)
+    normal = likelihoods["normal_known_variance"]
+
+    def hurdle(prior, slots, k, data, i):
+        if data[i, 0] == 0:
+            return math.log(0.3)
+        return math.log(0.7) + normal.log_predictive(prior, slots, k, data, i)
+
+    mixed = replace(normal, log_predictive=hurdle)
+    for fam, x in ((angles, [0.3, 7.0]), (mixed, [0.0, 1.2]), (mixed, [1.2, -0.4])):
+        prior = fam.make_prior()
+        IDENTITIES["total"](fam, prior, fam.check_data(x, prior))
+    prior = normal.make_prior(mean=1e9, mean_var=1e-3)
+    IDENTITIES["total"](normal, prior, normal.check_data([0.3, 1.2], prior))
+
+
+def test_counts_that_are_kept_as_floats_have_a_total():
+    fam, prior, data = case("geometric")
+    floats = replace(fam, check_data=lambda X, prior: np.asarray(X, float).reshape(-1))
+    IDENTITIES["total"](floats, prior, data.astype(float))
+    wrong = replace(floats, **constant_in_the_predictive(fam))
+    with pytest.raises(AssertionError, match="adds up to"):
+        IDENTITIES["total"](wrong, prior, data.astype(float))
+
+
+def test_shares_of_large_counts_are_those_of_a_box():
+    fam = likelihoods["poisson"]
+    prior = fam.make_prior(shape=3.0, rate=3e-5)
+    data = fam.check_data([100_000, 130_000, 90_000, 110_000], prior)
+    DRAWS["share"](fam, prior, data)
+    with pytest.raises(AssertionError, match="of the samples fall into a set"):
+        DRAWS["share"](replace(fam, **constant_in_the_predictive(fam)), prior, data)
+
+
+def test_check_likelihood_names_what_failed():
+    check_likelihood(likelihoods["geometric"], only=["chain_rule", "density"])
+    implicit = Likelihood(**parts(likelihoods["geometric"], *EXPLICIT))
+    check_likelihood(implicit)
+    wrong = replace(poisson, log_block=None)
+    for of_whom, where in (
+        ({}, r"example 0 of 'poisson', hyper = {}"),
+        ({"X": [3, 0, 7, 2, 5, 9]}, r"X by 'poisson', hyper = {}"),
+        (
+            {"X": [3, 0, 7, 2, 5, 9], "hyper": {"shape": 2.0}},
+            r"X by 'poisson', hyper = {'shape': 2.0}",
+        ),
+    ):
+        with pytest.raises(
+            AssertionError,
+            match=f"^check 'block' on {where}: statistics after log_block: `log_fact`",
+        ):
+            check_likelihood(wrong, **of_whom)
+
+    def breaks(rng, parameters, z):
+        raise IndexError("too far")
+
+    with pytest.raises(IndexError, match="too far") as caught:
+        check_likelihood(replace(poisson, sample=breaks))
+    assert caught.value.__notes__ == ["in the check 'sample' on example 0 of 'poisson', hyper = {}"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("poisson",), "fam must be a Likelihood, got str"),
+        ((replace(poisson, examples=()),), "X must be given where a likelihood has no examples"),
+        ((poisson, [1, 2, 3]), "X must have at least 4 observations, got 3"),
+        ((poisson, None, {"shape": 1.0}), "X must be given where hyper is, got None"),
+        ((poisson, [1, 2, 3, 4], None, ["blocks"]), "only must name checks .* got 'blocks'"),
+        ((poisson, [1, 2, 3, -4]), "X must not be negative, got -4"),
+        ((poisson, [1, 2, 3, 4], {"shape": -1.0}), "shape must be .* got -1"),
+    ],
+)
+def test_check_likelihood_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        check_likelihood(*arguments)
 
 
 # --- the registry, and what is missing ------------------------------------------------------------
@@ -218,12 +362,9 @@ def test_default_parts_are_those_of_the_package():
     "Where a family writes out what has a default, the two agree."
     for name in ("categorical", "multinomial", "poisson"):
         fam = replace(likelihoods[name], move=None, clear=None, log_block=None)
-        for check in IDENTITIES:
-            if (name, check.__name__) != (
-                "poisson",
-                "check_block",
-            ):  # its log x! is a float, so its block must be its own
-                check(fam, *case(name)[1:])
+        for check, run in IDENTITIES.items():
+            if (name, check) != ("poisson", "block"):  # a sum of log x!, so it needs its own
+                run(fam, *case(name)[1:])
 
 
 def test_symbols_are_a_faster_categorical():
