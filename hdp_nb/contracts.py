@@ -111,8 +111,9 @@ def _check_parts(fam, prior, data):
     means = fam.expected(prior, stats, 2)
     lengths = {name: len(a) for name, a in means.items()}
     _require({*lengths.values()} == {2}, f"expected of 2 components must have 2 rows: {lengths}")
-    kind = type(fam.default_prior(data)).__name__
-    _require(kind == fam.prior_type.__name__, f"default_prior returns a {kind}, not prior_type")
+    usual = fam.default_prior(data)
+    kind = type(usual).__name__
+    _require(isinstance(usual, fam.prior_type), f"default_prior returns a {kind}, not prior_type")
     if fam.scalar:
         _check_columns(fam, prior, data)
     again = fam.init_stats(prior, 3)
@@ -538,8 +539,8 @@ def check_likelihood(
         At the first check that fails: its name, the data on which it fails, and what is off.
     ValueError
         If `fam` is no `Likelihood` or has no examples where no `X` is given, if there are fewer
-        than 4 observations, or if `only` names a check that there is not for this likelihood. Also
-        what `fam.make_prior` and `fam.check_data` say of hyperparameters and data.
+        than 4 observations, or if `only` names no check, or one that there is not for this
+        likelihood. Also what `fam.make_prior` and `fam.check_data` say of hyperparameters and data.
     """
     if not isinstance(fam, Likelihood):
         raise ValueError(f"fam must be a Likelihood, got {type(fam).__name__}")
@@ -548,9 +549,9 @@ def check_likelihood(
     if X is None and not fam.examples:
         raise ValueError(f"X must be given where a likelihood has no examples, as {fam.name!r}")
     checks = IDENTITIES | (DRAWS if fam.draw else {})
-    for name in () if only is None else only:
-        if name not in checks:
-            raise ValueError(f"only must name checks among {', '.join(checks)}; got {name!r}")
+    names = [*checks] if only is None else [*only]
+    if not names or not {*names} <= {*checks}:
+        raise ValueError(f"only must name checks among {', '.join(checks)}; got {only!r}")
     assert fam.default_prior is not None  # `Likelihood` has filled it in
     for number, (given, rows) in enumerate(fam.examples if X is None else [(hyper or {}, X)]):
         where = f"example {number} of {fam.name!r}" if X is None else f"X by {fam.name!r}"
@@ -558,7 +559,7 @@ def check_likelihood(
         data = fam.check_data(rows, prior)
         if len(data) < 4:
             raise ValueError(f"X must have at least 4 observations, got {len(data)} in {where}")
-        for name in checks if only is None else only:
+        for name in names:
             try:
                 checks[name](fam, prior, data)
             except AssertionError as error:
