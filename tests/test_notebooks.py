@@ -137,7 +137,7 @@ def made_anew(tmp_path_factory):
     anew.
     """
     copied = tmp_path_factory.mktemp("repository")
-    for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py"):
+    for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py", "hdp_nb/__main__.py"):
         (copied / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, copied / name)
     (copied / "nbs").mkdir()
