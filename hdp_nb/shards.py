@@ -20,7 +20,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from .checks import check_count, check_int, check_vocab
+from .checks import check_count, check_int, check_vocab, plural
 from .corpus import Corpus, as_corpus
 from .counting import unpack_vectorizer
 from .direct import DirectState
@@ -278,7 +278,7 @@ class ShardedCorpus:
     def __repr__(self) -> str:
         return (
             f"ShardedCorpus({self.n_docs:,} documents, {self.n_tokens:,} tokens, {self.n_words:,}"
-            f" words, {self.n_shards} shards)"
+            f" words, {plural(self.n_shards, 'shard')})"
         )
 
     def __iter__(self) -> Iterator[Corpus]:
