@@ -1072,6 +1072,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.hmm_sampler.StateCounts.check': ('hmm_sampler.html#statecounts.check', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler._check_lengths': ('hmm_sampler.html#_check_lengths', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler._without_past': ('hmm_sampler.html#_without_past', 'hdp_nb/hmm_sampler.py'),
+                                    'hdp_nb.hmm_sampler.as_steps': ('hmm_sampler.html#as_steps', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.check_groups': ('hmm_sampler.html#check_groups', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.check_sequences': ('hmm_sampler.html#check_sequences', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.expand_capacity': ('hmm_sampler.html#expand_capacity', 'hdp_nb/hmm_sampler.py'),

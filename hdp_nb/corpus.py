@@ -666,16 +666,17 @@ def as_corpus(
     corpus = X if isinstance(X, Corpus) else Corpus.from_matrix(X, column_names(X))
     if n_words is None and vocab is not None:
         n_words = len(vocab)
+    other_words = "; X.over(vocab) brings a Corpus to it" if vocab and corpus.vocab else ""
     if n_words is not None and corpus.n_words != n_words:
         raise ValueError(
             f"X has {corpus.n_words} features, but n_words is expecting {n_words} features as"
-            " input: one per word of the vocabulary"
+            f" input: one per word of the vocabulary{other_words}"
         )
     if vocab is not None and corpus.vocab is not None and corpus.vocab != list(vocab):
         word, other = next(p for p in zip(corpus.vocab, vocab) if p[0] != p[1])
         raise ValueError(
             f"X must have the words of vocab in the same order, got {word!r} in the place of"
-            f" {other!r}; X.over(vocab) brings a Corpus to it"
+            f" {other!r}{other_words}"
         )
     if corpus.n_tokens < min_tokens:
         raise ValueError(

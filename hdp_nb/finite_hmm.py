@@ -78,6 +78,8 @@ class FiniteHMM(BaseEstimator):
     objective_ : float array
         After each iteration of the best start: log likelihood ("ml"), plus log prior ("map"), or
         the bound ("vb").
+    vocabulary_ : list of str or None
+        Words of the Corpus of the fit, which a later Corpus must be over.
     """
 
     def __init__(
@@ -130,6 +132,7 @@ class FiniteHMM(BaseEstimator):
         self.prior_, sequences = check_sequences(
             X, lengths, "categorical", None, n_symbols=self.n_symbols
         )
+        self.vocabulary_ = getattr(X, "vocab", None)
         rng, best = as_rng(self.random_state), -np.inf
         for _ in range(check_int("n_restarts", self.n_restarts, 1)):
             theta, objective = self._climb(rng, sequences, K, self.prior_.n_symbols)
@@ -216,7 +219,9 @@ class FiniteHMM(BaseEstimator):
         -------
         float array, one natural logarithm per sequence
         """
-        sequences = check_sequences(X, lengths, "categorical", self.prior_)[1]
+        sequences = check_sequences(
+            X, lengths, "categorical", self.prior_, vocab=self.vocabulary_
+        )[1]
         K = len(self.startprob_)
         S, x = round_up_capacity(K), np.maximum(sequences.data, 0)
         mix = lambda rows: (1 - self.floor) * rows + self.floor / rows.shape[-1]

@@ -11,7 +11,7 @@ import re
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .checks import as_rng, check_eta, check_int, check_positive
+from .checks import as_rng, check_eta, check_int, check_positive, check_vocab
 from .consensus import Components, group_table
 from .convergence import begin_apart
 from .corpus import Corpus
@@ -127,6 +127,9 @@ class HDPHMM(SampledModel):
         State of every step of the fit, 0 the one with the most steps.
     n_features_in_ : int
         Columns of X; 1 where steps are symbols or single numbers.
+    vocabulary_ : list of str or None
+        Words of the Corpus of the fit, which a later Corpus must be over:
+        `corpus.over(model.vocabulary_)` brings it there.
     alpha_, gamma_, kappa_, gamma_group_ : float
         Of the same sample; gamma_group_ is None without groups.
     trace_, traces_ : dict
@@ -244,6 +247,7 @@ class HDPHMM(SampledModel):
         emission = hmm_emission(self.emission)
         prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
         self._columns(X, reset=True)
+        self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
         check_positive(gamma_group=self.gamma_group)
         opposite, self.groups_ = isinstance(self.init, str), None
         if opposite and self.init != "opposite":
@@ -340,7 +344,12 @@ class HDPHMM(SampledModel):
 
     @classmethod
     def _restore(cls, meta, arrays):
-        "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
+        """A fitted estimator, of earlier versions, too.
+
+        Up to format 3 statistics of the emissions were numbered, not named; early models do not
+        know the words of their symbols.
+        """
+        meta = meta | {"results": {"vocabulary_": None} | meta["results"]}
         names = hmm_emission(meta["params"]["emission"]).kept
         named = lambda key: re.sub(
             r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key
@@ -361,6 +370,12 @@ class HDPHMM(SampledModel):
         check_entries("best_", self.best_, 0, len(self.samples_) - 1, (), whole=True)
         for name, array in self.prior_.items():
             check_entries(f"prior_ {name}", array)
+        if self.vocabulary_ is not None:
+            size = getattr(prior, "n_symbols", len(self.vocabulary_))
+            if len(check_vocab(self.vocabulary_)) > size:
+                raise ValueError(
+                    f"vocabulary_ must hold at most {size} words, got {len(self.vocabulary_)}"
+                )
         for i, sample in enumerate(self.samples_):
             K = len(sample.n_k)
             like = emission.keep(emission.init(prior, K + 4), np.arange(K))
@@ -414,7 +429,7 @@ class HDPHMM(SampledModel):
         emission, prior = self._fitted_emission()
         if hasattr(X, "shape"):
             self._columns(X)
-        sequences = check_sequences(X, lengths, self.emission, prior)[1]
+        sequences = check_sequences(X, lengths, self.emission, prior, vocab=self.vocabulary_)[1]
         n = len(sequences.offsets) - 1
         if (groups is None) != (self.groups_ is None):
             takes = "None" if self.groups_ is None else "given for every sequence"

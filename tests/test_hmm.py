@@ -1034,7 +1034,30 @@ def test_sequences_in_other_clothes():
     assert (sequences.marks & 4).tolist() == [0, 4, 0] and np.isfinite(sequences.data).all()
 
 
+def test_symbols_are_matched_by_their_words(tmp_path):
+    "Numbers of words in another corpus are not those of the fit."
+    fit = Corpus.from_docs([list("aabbccddaabbccdd")] * 5)
+    new, wider = Corpus.from_docs([list("ccddccdd")]), Corpus.from_docs([list("badc"), list("ef")])
+    model = HDPHMM(n_chains=1, n_iter=10, random_state=0).fit(fit)
+    assert model.vocabulary_ == fit.vocab == list("abcd")
+    model.save(tmp_path / "model.npz")
+    finite = FiniteHMM(2, n_iter=3, random_state=0).fit(fit)
+    for known in (model, HDPHMM.load(tmp_path / "model.npz"), finite):
+        assert known.vocabulary_ == list("abcd") and known.score(fit) == known.score(
+            fit.x, fit.doc_lengths
+        )
+        calls = [known.score, known.score_samples]
+        calls += [] if known is finite else [known.predict, known.predict_proba]
+        for other in (new, wider, Corpus.from_docs([list("badc")], vocab=list("badc"))):
+            for call in calls:
+                with pytest.raises(ValueError, match=r"X\.over\(vocab\)"):
+                    call(other)
+        assert known.score(new.over(known.vocabulary_)) == known.score([2, 2, 3, 3] * 2)
+    assert HDPHMM(n_chains=1, n_iter=2).fit([0, 1]).vocabulary_ is None
+
+
 BAD = [
+    (dict(X=Corpus.from_docs([["a"]]), emission="normal"), "emission is 'normal', got a Corpus"),
     (dict(X=[0, 1, 2], lengths=[2]), "lengths must .* sum to the 3 rows"),
     (dict(X=[0, 1], lengths=[3, -1]), "lengths must"),
     (dict(X=[0, 1], lengths=[1.5, 0.5]), "lengths must"),
