@@ -326,7 +326,7 @@ class DPMixture(ClusterMixin, SampledModel):
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
         "X as rows with the columns of the fit; with reset, as those that set them."
-        fam = find_likelihood(self.likelihood)
+        fam = find_likelihood(self._as_fitted().likelihood)
         X = X.to_matrix() if isinstance(X, Corpus) else X
         check_rows(X, "a table of shape (n, n_columns)")
         if fam.scalar and np.ndim(X) == 1:
@@ -348,10 +348,11 @@ class DPMixture(ClusterMixin, SampledModel):
 
     def _sampler(self) -> DPMixtureSampler:
         "The sampler over the rows of the fit."
-        fam = find_likelihood(self.likelihood)
+        fitted = self._as_fitted()
+        fam = find_likelihood(fitted.likelihood)
         default_prior: Any = fam.default_prior
-        prior = default_prior(self.data_, **hyperparameters(self, fam, "likelihood"))
-        return DPMixtureSampler(fam, self.data_, prior, self.alpha, self.alpha_prior)
+        prior = default_prior(self.data_, **hyperparameters(fitted, fam, "likelihood"))
+        return DPMixtureSampler(fam, self.data_, prior, fitted.alpha, fitted.alpha_prior)
 
     def _log_weights(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Of every kept sample its labels, and log p(component, x) for the rows x of X.

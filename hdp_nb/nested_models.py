@@ -106,7 +106,7 @@ class _Nested(SampledTopicModel):
 
     def _known(self) -> bool:
         "Whether the clusters are given."
-        return self.categories is not None
+        return self._as_fitted().categories is not None
 
     def _sampler(self, corpus: Corpus) -> NestedSampler:
         "The sampler that the parameters ask for."
@@ -134,7 +134,7 @@ class _Nested(SampledTopicModel):
 
     def _predictive(self, counts: NestedCounts) -> NestedPredictive:
         "The word distributions of topics and clusters in one sample."
-        p = self.get_params()
+        p = self._as_fitted().get_params()
         return nested_predictive(
             counts,
             len(counts.m_k) if self._known() else p["n_clusters"],
@@ -214,12 +214,11 @@ class _Nested(SampledTopicModel):
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus."
-        samples = []
+        samples, eta = [], self._as_fitted().get_params()["eta"]
         for counts in self.samples_:
             on = np.array([counts.q != LOCAL, counts.q != GLOBAL], float)
             is_local = (counts.cluster >= 0).astype(int)
-            prior = self.get_params()["eta"] * on
-            samples.append(Components(counts.n_vk, prior, is_local, counts.n_jk))
+            samples.append(Components(counts.n_vk, eta * on, is_local, counts.n_jk))
         return samples, {"vocabulary": self.vocabulary_}
 
     def cluster_proba(self, X: "Corpus | ArrayLike") -> np.ndarray:

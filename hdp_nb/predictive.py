@@ -506,7 +506,8 @@ def check_steps(
     check_is_fitted(model)
     if not isinstance(model, SampledModel) or not hasattr(model, "n_states_"):
         raise ValueError(f"model must be a fitted HDPHMM, got {type(model).__name__}")
-    if model.get_params()["emission"] == "autoregression":
+    emission = model._as_fitted().get_params()["emission"]
+    if emission == "autoregression":
         raise ValueError("model must have an emission without memory, got 'autoregression'")
     found, rng = model.consensus() if consensus is None else consensus, as_rng(random_state)
     if isinstance(X, Corpus):
@@ -517,7 +518,7 @@ def check_steps(
     if len(x) != N or sum(lengths) != N:
         got = f"{len(x)}, lengths {sum(lengths)}"
         raise ValueError(f"X must be the {N} steps of the fit, got {got}")
-    symbols = model.get_params()["emission"] == "categorical"
+    symbols = emission == "categorical"
     x = x.reshape(-1).astype(np.int64) if symbols else x.reshape(N, -1).astype(float)
     offsets = np.append(0, np.cumsum(lengths))
     ends = np.zeros(N, bool)

@@ -55,6 +55,15 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 
+def _packed(params: dict[str, Any]) -> dict[str, Any]:
+    "Parameters of a model as JSON has them."
+    if isinstance(params.get("random_state"), (np.random.Generator, np.random.RandomState)):
+        params["random_state"] = None
+    if hasattr(params.get("init"), "z"):  # a sampler's state: keep its assignments
+        params["init"] = params["init"].z
+    return json.loads(json.dumps(_with_priors(params, pack=True), default=_plain))
+
+
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read the file of a saved model without making a model of it.
 
@@ -107,11 +116,12 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]
 
 # %% ../nbs/61_saved_models.ipynb #4f9c4af8
 def _all_or_nothing(fit: Callable) -> Callable:
-    "A `fit` that leaves a model as it was where it raises."
+    "A `fit` that leaves a model as it was where it raises, and remembers its parameters."
 
     @wraps(fit)
     def either(self, *args, **kwargs):
         before = dict(self.__dict__)
+        self._remember(self.get_params(deep=False))
         try:
             return fit(self, *args, **kwargs)
         except BaseException:
@@ -127,15 +137,31 @@ class SavedModel(BaseEstimator):
 
     Their results are the attributes whose names end in an underscore: numbers, strings, arrays,
     lists of strings, dicts of arrays, or lists of kept samples. A `fit` that is refused or stopped
-    before there is a result changes none of them.
+    before there is a result changes none of them. What is computed from them later takes the
+    parameters from `_as_fitted`, since those of the model may have been set anew.
     """
 
     _counts: Any = TopicCounts  # the NamedTuple of arrays that kept samples are
+    _params: dict[str, Any] | None = None  # those of the fit
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in cls.__dict__:
             cls.fit = _all_or_nothing(cls.fit)
+
+    def _remember(self, params: dict[str, Any]) -> None:
+        "Keep parameters as those of the fit; what could be changed in place is copied."
+        kinds = dict, list, np.ndarray
+        self._params = {
+            name: copy.deepcopy(value) if isinstance(value, kinds) else value
+            for name, value in params.items()
+        }
+
+    def _as_fitted(self) -> Any:
+        "A shallow copy of the model with the parameters that the fit was given."
+        fitted = copy.copy(self)
+        fitted.__dict__.update(self._params or {})
+        return fitted
 
     def _results(self) -> dict[str, Any]:
         "The learned attributes by name."
@@ -148,7 +174,9 @@ class SavedModel(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one .npz file, whole or not at all.
 
-        A generator given as `random_state` is not kept: in the loaded model that is None.
+        A generator given as `random_state` is not kept: in the loaded model that is None. Parameters
+        that were set after the fit are kept, and so are those of the fit, by which the loaded model
+        predicts.
 
         Parameters
         ----------
@@ -163,17 +191,13 @@ class SavedModel(BaseEstimator):
             names.
         """
         check_is_fitted(self)
-        params = self.get_params()
-        if isinstance(params.get("random_state"), (np.random.Generator, np.random.RandomState)):
-            params["random_state"] = None
-        if hasattr(params.get("init"), "z"):  # a sampler's state: keep its assignments
-            params["init"] = params["init"].z
-        params = _with_priors(params, pack=True)
+        params, fitted = _packed(self.get_params()), _packed(self._as_fitted().get_params())
         meta: dict[str, Any] = {
             "format": f"hdp_nb model {_FORMAT}",
             "program": f"hdp_nb {__version__}",
             "class": type(self).__name__,
             "params": params,
+            "fit_params": {name: fitted[name] for name in params if fitted[name] != params[name]},
             "results": {},
             "dicts": [],
             "samples": {},
@@ -205,7 +229,7 @@ class SavedModel(BaseEstimator):
             else:
                 meta["results"][name] = value
         meta["arrays"] = list(arrays)
-        save_npz(path, {"meta": np.array(json.dumps(meta, default=_plain)), **arrays})
+        save_npz(path, {"meta": np.array(json.dumps(meta)), **arrays})
 
     @classmethod
     def load(cls, path: str | Path) -> Any:
@@ -242,7 +266,8 @@ class SavedModel(BaseEstimator):
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         "A fitted estimator from what `read_model` returns."
-        if other := meta["params"].keys() - signature(cls.__init__).parameters.keys():
+        fitted = meta["params"] | meta.get("fit_params", {})  # which early versions did not write
+        if other := fitted.keys() - signature(cls.__init__).parameters.keys():
             raise ValueError(f"unknown parameters {', '.join(sorted(other))}")
         if missing := set(meta.get("arrays", arrays)) ^ arrays.keys():
             raise ValueError(f"arrays missing or too many: {', '.join(sorted(missing)[:5])}")
@@ -262,6 +287,7 @@ class SavedModel(BaseEstimator):
         if "convergence_" in results:  # earlier versions gave no verdict
             results["convergence_"] = Convergence.from_arrays(results["convergence_"])
         model = cls(**_with_priors(meta["params"], pack=False))
+        model._remember(_with_priors(fitted, pack=False))
         for name, value in results.items():
             setattr(model, name, value)
         if meta["format"] != f"hdp_nb model {_FORMAT}":

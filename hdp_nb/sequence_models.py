@@ -350,7 +350,8 @@ class HDPHMM(SampledModel):
         know the words of their symbols.
         """
         meta = meta | {"results": {"vocabulary_": None} | meta["results"]}
-        names = hmm_emission(meta["params"]["emission"]).kept
+        kind = (meta["params"] | meta.get("fit_params", {}))["emission"]
+        names = hmm_emission(kind).kept
         named = lambda key: re.sub(
             r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key
         )
@@ -360,7 +361,7 @@ class HDPHMM(SampledModel):
 
     def _fitted_emission(self):
         "The emission, and its prior as it was in the fit."
-        emission = hmm_emission(self.emission)
+        emission = hmm_emission(self._as_fitted().emission)
         known = {name: a if a.ndim else a.item() for name, a in self.prior_.items()}
         return emission, emission.prior_type(**known)
 
@@ -429,7 +430,8 @@ class HDPHMM(SampledModel):
         emission, prior = self._fitted_emission()
         if hasattr(X, "shape"):
             self._columns(X)
-        sequences = check_sequences(X, lengths, self.emission, prior, vocab=self.vocabulary_)[1]
+        kind, vocab = self._as_fitted().emission, self.vocabulary_
+        sequences = check_sequences(X, lengths, kind, prior, vocab=vocab)[1]
         n = len(sequences.offsets) - 1
         if (groups is None) != (self.groups_ is None):
             takes = "None" if self.groups_ is None else "given for every sequence"
@@ -449,7 +451,7 @@ class HDPHMM(SampledModel):
         trace, chain = self.traces_["gamma_group"], self.sample_chain_
         place = np.arange(len(chain)) - np.searchsorted(chain, chain)
         done = np.count_nonzero(~np.isnan(trace), axis=1)  # a chain that was stopped ends in NaN
-        sweep = np.minimum(self.burn_in_ + self.thin * place, done[chain] - 1)
+        sweep = np.minimum(self.burn_in_ + self._as_fitted().thin * place, done[chain] - 1)
         return trace[chain, sweep] * np.array([sample.beta[0, -1] for sample in self.samples_])
 
     def score_samples(
@@ -586,7 +588,7 @@ class HDPHMM(SampledModel):
             as_rng(random_state),
             self.startprob_[g],
             self.transmat_[g],
-            hmm_emission(self.emission),
+            self._fitted_emission()[0],
             self.emissions_,
             check_int("n_samples", n_samples, 1),
         )

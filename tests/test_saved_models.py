@@ -121,6 +121,29 @@ def test_its_own_class_reads_it_and_saves_it_again(path, tmp_path):
     assert differences(hdp_nb.load_model(tmp_path / "again.npz"), want) == []
 
 
+@every
+def test_parameters_set_later_change_nothing(path, tmp_path):
+    "What was fitted answers by the parameters of its fit; refitting would take the new ones."
+    want, model, params = SAVED[path], hdp_nb.load_model(path), {}
+    for name, value in model.get_params().items():
+        params[name] = "later" if isinstance(value, str) or value is None else 9
+    params |= {"n_jobs": 1} if "n_jobs" in params else {}  # of what is asked, too
+    if want["class"] == "OnlineHDP":  # which may go on learning, by new parameters
+        want = want | {"answers": [e for e in want["answers"] if e["question"][0] != "partial_fit"]}
+    assert differences(model.set_params(**params), want) == []
+    model.save(tmp_path / "later.npz")
+    again = hdp_nb.load_model(tmp_path / "later.npz")
+    assert again.get_params() == params and differences(again, want) == []
+
+
+def test_a_parameter_that_is_changed_in_place_changes_nothing():
+    points, prior = np.random.default_rng(0).normal(size=(20, 2)), {"kappa": 0.5}
+    model = hdp_nb.DPMixture("normal", prior=prior, n_iter=4, n_chains=1, random_state=0)
+    score = model.fit(points).score(points)
+    prior["kappa"] = 50.0
+    assert model.score(points) == score and model.fit(points).score(points) != score
+
+
 def test_every_model_and_every_file_is_there():
     public = {
         name
