@@ -18,10 +18,10 @@ from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .checks import check_rows
+from .checks import check_rows, check_vocab
 from .consensus import Components, group_table
 from .convergence import begin_apart
-from .corpus import Corpus
+from .corpus import Corpus, as_corpus
 from .dp import DPMixtureSampler, point_partition
 from .families import find_likelihood
 from .likelihood import Likelihood, make_dirichlet_prior
@@ -165,6 +165,9 @@ class DPMixture(ClusterMixin, SampledModel):
         The chain that each sample is from.
     data_ : array
         The rows of the fit, which predictions need.
+    vocabulary_ : list of str or None
+        Words of the Corpus of the fit, which a later Corpus must be over:
+        `corpus.over(model.vocabulary_)` brings it there.
     sampler_ : str
         "collapsed" or "subclusters": which one `sampler` stands for.
     burn_in_ : int
@@ -176,6 +179,9 @@ class DPMixture(ClusterMixin, SampledModel):
     interrupted_ : bool
         Whether Ctrl-C ended the run.
     """
+
+    _absent = {"vocabulary_": None}
+    vocabulary_: list[str] | None
 
     def __init__(
         self,
@@ -231,7 +237,8 @@ class DPMixture(ClusterMixin, SampledModel):
         Parameters
         ----------
         X : array, shape (n, n_columns)
-            Counts may be sparse, or a Corpus; symbols may come as one flat array.
+            Counts may be sparse, or a Corpus, whose documents are the rows; symbols may come as one
+            flat array.
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the component of
@@ -293,6 +300,9 @@ class DPMixture(ClusterMixin, SampledModel):
             with naming(f"samples_[{i}]"):
                 sampler.check({"z": z, "alpha": alpha})
         check_entries("labels_", self.labels_, 0, self.n_components_ - 1, whole=True)
+        words = self.vocabulary_
+        if words is not None and len(check_vocab(words)) != self.n_features_in_:
+            raise ValueError(f"vocabulary_ must hold {self.n_features_in_} words, got {len(words)}")
         self._check_shown(lambda model: model._show(sampler))
 
     def _show(self, sampler: DPMixtureSampler) -> None:
@@ -327,7 +337,18 @@ class DPMixture(ClusterMixin, SampledModel):
     def _rows(self, X: Any, reset: bool = False) -> Any:
         "X as rows with the columns of the fit; with reset, as those that set them."
         fam = find_likelihood(self._as_fitted().likelihood)
-        X = X.to_matrix() if isinstance(X, Corpus) else X
+        if isinstance(X, Corpus):
+            if not (fam.sparse or fam.name == "poisson"):
+                raise ValueError(
+                    "X must be a table of shape (n, n_columns) where likelihood is"
+                    f' {self.likelihood!r}, got a Corpus; likelihood="multinomial" takes it'
+                )
+            words = () if reset else (self.vocabulary_, self.n_features_in_)
+            X = as_corpus(X, *words, min_tokens=0)
+        if reset:
+            self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
+        if isinstance(X, Corpus):
+            X = X.to_matrix() if fam.sparse else X.to_matrix().toarray()
         check_rows(X, "a table of shape (n, n_columns)")
         if fam.scalar and np.ndim(X) == 1:
             X = np.reshape(X, (-1, 1))

@@ -143,6 +143,7 @@ class SavedModel(BaseEstimator):
 
     _counts: Any = TopicCounts  # the NamedTuple of arrays that kept samples are
     _params: dict[str, Any] | None = None  # those of the fit
+    _absent: dict[str, Any] = {}  # results that earlier versions did not save
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -174,9 +175,9 @@ class SavedModel(BaseEstimator):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one .npz file, whole or not at all.
 
-        A generator given as `random_state` is not kept: in the loaded model that is None. Parameters
-        that were set after the fit are kept, and so are those of the fit, by which the loaded model
-        predicts.
+        A generator given as `random_state` is not kept: in the loaded model that is None. Where
+        parameters were set after the fit, both are kept, and the loaded model predicts by those of
+        the fit.
 
         Parameters
         ----------
@@ -271,7 +272,7 @@ class SavedModel(BaseEstimator):
             raise ValueError(f"unknown parameters {', '.join(sorted(other))}")
         if missing := set(meta.get("arrays", arrays)) ^ arrays.keys():
             raise ValueError(f"arrays missing or too many: {', '.join(sorted(missing)[:5])}")
-        results = meta["results"] | {name: {} for name in meta["dicts"]}
+        results = cls._absent | meta["results"] | {name: {} for name in meta["dicts"]}
         results |= {
             name: [cls._counts(**counts) for counts in _nests(arrays, name, n)]
             for name, n in meta["samples"].items()

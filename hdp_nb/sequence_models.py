@@ -158,6 +158,7 @@ class HDPHMM(SampledModel):
     """
 
     _counts = StateCounts
+    _absent = {"vocabulary_": None}
     _least_burn_in = 300  # the moves are annealed for as long
 
     def __init__(
@@ -344,12 +345,7 @@ class HDPHMM(SampledModel):
 
     @classmethod
     def _restore(cls, meta, arrays):
-        """A fitted estimator, of earlier versions, too.
-
-        Up to format 3 statistics of the emissions were numbered, not named; early models do not
-        know the words of their symbols.
-        """
-        meta = meta | {"results": {"vocabulary_": None} | meta["results"]}
+        "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
         kind = (meta["params"] | meta.get("fit_params", {}))["emission"]
         names = hmm_emission(kind).kept
         named = lambda key: re.sub(

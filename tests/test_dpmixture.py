@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hdp_nb.corpus import Corpus
 from hdp_nb.mixtures import DPMixture
 from hdp_nb.topic_models import HDP
 
@@ -214,6 +215,25 @@ def test_save_and_load(tmp_path, model, X):
 def test_bad_input(params, X, match):
     with pytest.raises(ValueError, match=match):
         quick(**params).fit(X)
+
+
+@pytest.mark.parametrize("even", [True, False])
+@pytest.mark.parametrize("likelihood", ["multinomial", "poisson"])
+def test_the_documents_of_a_corpus_are_rows_of_counts(likelihood, even, tmp_path):
+    "Not the numbers of their words, where all documents are equally long."
+    docs = [list("aab" if i % 2 else "bcc") + ["c"] * (0 if even else i) for i in range(8)]
+    corpus, path = Corpus.from_docs(docs), tmp_path / "model.npz"
+    counts = corpus.to_matrix().toarray()
+    model, plain = (quick(likelihood, n_iter=10).fit(X) for X in (corpus, counts))
+    model.save(path)
+    for known in (model, DPMixture.load(path)):
+        assert known.vocabulary_ == list("abc") and known.data_.shape == (8, 3)
+        assert known.score(corpus) == known.score(counts) == plain.score(counts)
+        with pytest.raises(ValueError, match=r"X\.over\(vocab\)"):
+            known.predict(Corpus.from_docs([list("cab")], vocab=list("cab")))
+    for other in ("normal", "categorical"):
+        with pytest.raises(ValueError, match=f"likelihood is '{other}', got a Corpus"):
+            quick(other).fit(corpus)
 
 
 def test_bad_new_rows():
