@@ -74,15 +74,12 @@ def _without_past(missing, lengths, order):
 
 
 def as_steps(X: Any, lengths: Any, vocab: list[str] | None = None) -> tuple[Any, Any]:
-    """Lay the sequences of a Corpus out as steps; whatever else X is passes.
+    """Lay sequences out one after the other; whatever else X is passes.
 
     Parameters
     ----------
-    X : Corpus, or observations
-    lengths : None, or sequence of int
+    X, lengths, vocab
         See `check_sequences`.
-    vocab : list of str, optional
-        Words that the corpus must be over, those of the fit.
 
     Returns
     -------
@@ -91,12 +88,17 @@ def as_steps(X: Any, lengths: Any, vocab: list[str] | None = None) -> tuple[Any,
     Raises
     ------
     ValueError
-        The corpus is over other words.
+        `lengths` of sequences that have their own, or the corpus is over other words.
     """
-    if isinstance(X, Corpus):
-        X = as_corpus(X, vocab, min_tokens=0)
-        return X.x, X.doc_lengths
-    return X, lengths
+    if not isinstance(X, Corpus):
+        return X, lengths
+    if lengths is not None:
+        raise ValueError(
+            "lengths must be None where X is a Corpus, whose documents are the sequences, got"
+            f" {lengths!r}"
+        )
+    X = as_corpus(X, vocab, min_tokens=0)
+    return X.x, X.doc_lengths
 
 
 def check_sequences(
@@ -116,7 +118,7 @@ def check_sequences(
     X : array (N,) or (N, n_columns), or a Corpus, whose documents are the sequences
         One row per step. Missing: NaN anywhere in a row; for symbols also -1.
     lengths : None, or sequence of int
-        Of the sequences, one after the other in X; None is one sequence.
+        Of the sequences, one after the other in X; None is one sequence, or a Corpus.
     emission : str
         Name of a registered likelihood.
     prior : NamedTuple or None

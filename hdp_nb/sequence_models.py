@@ -226,7 +226,7 @@ class HDPHMM(SampledModel):
             One row per step. Missing: NaN anywhere in the row, or -1 for symbols; they are summed
             out.
         lengths : None, or sequence of int
-            Of the sequences, one after the other in X; None is one sequence.
+            Of the sequences, one after the other in X; None is one sequence, or a Corpus.
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every
             step, `state.alpha`, `state.gamma` and `state.kappa` are current values.

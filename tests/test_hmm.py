@@ -1057,6 +1057,7 @@ def test_symbols_are_matched_by_their_words(tmp_path):
 
 
 BAD = [
+    (dict(X=Corpus.from_docs([["a"]]), lengths=[1]), "lengths must be None where X is a Corpus"),
     (dict(X=Corpus.from_docs([["a"]]), emission="normal"), "emission is 'normal', got a Corpus"),
     (dict(X=[0, 1, 2], lengths=[2]), "lengths must .* sum to the 3 rows"),
     (dict(X=[0, 1], lengths=[3, -1]), "lengths must"),
