@@ -4,20 +4,21 @@
 
 # %% auto #0
 __all__ = ['symbols', 'Emission', 'SymbolPrior', 'SymbolStats', 'make_emission',
-           'emitted_likelihood', 'hmm_emission']
+           'emitted_likelihood', 'hmm_emission', 'as_steps']
 
 # %% ../nbs/40_emissions.ipynb #5bb0a6a0
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import literal_unroll, njit
 
 from .autoregression import autoregression
-from .checks import check_int
+from .checks import check_int, check_rows
+from .corpus import Corpus, as_corpus
 from .families import find_likelihood
 from .likelihood import Likelihood, categorical, grow_stats
 from .special import log_rising, sample_dirichlet
@@ -456,3 +457,58 @@ def hmm_emission(name: str) -> Emission:
     if fam is autoregression:
         return _dynamics
     return symbols if fam is categorical else make_emission(fam)
+
+
+def _are_sequences(X: Any) -> bool:
+    "Whether X is a list of sequences: arrays, or lists of which some are longer than others."
+    if not isinstance(X, (list, tuple)) or not X:
+        return False
+    arrays = [hasattr(item, "__array__") and getattr(item, "ndim", 0) > 0 for item in X]
+    lists = [isinstance(item, (list, tuple)) for item in X]
+    if not all(a or b for a, b in zip(arrays, lists)):
+        return False
+    return any(arrays) or len({len(item) for item in X}) > 1
+
+
+def as_steps(X: Any, lengths: Any, vocab: list[str] | None = None) -> tuple[Any, Any]:
+    """Lay sequences out one after the other; whatever else X is passes.
+
+    Parameters
+    ----------
+    X : Corpus, list of sequences, or observations
+        A list is one of sequences if its items are arrays, or lists of different lengths; a list of
+        lists that are equally long is a table.
+    lengths : None, or sequence of int
+        Of sequences that are one after the other in X.
+    vocab : list of str, optional
+        Words that a Corpus must be over, those of the fit.
+
+    Returns
+    -------
+    X, lengths
+
+    Raises
+    ------
+    ValueError
+        `lengths` of sequences that have their own, the corpus is over other words, or sequences
+        have different columns.
+    """
+    corpus = isinstance(X, Corpus)
+    if not corpus and not _are_sequences(X):
+        return X, lengths
+    if lengths is not None:
+        what = "Corpus, whose documents are the" if corpus else "list of"
+        raise ValueError(f"lengths must be None where X is a {what} sequences, got {lengths!r}")
+    if corpus:
+        X = as_corpus(X, vocab, min_tokens=0)
+        return X.x, X.doc_lengths
+    for item in X:
+        check_rows(item, "a list of sequences, each one array of numbers")
+    parts = [np.asarray(item) for item in X]
+    shapes = {part.shape[1:] for part in parts}
+    if len(shapes) > 1 or len(shapes.pop()) > 1:
+        raise ValueError(
+            "X must be a list of sequences with one shape, (n_steps,) or (n_steps, n_columns), got"
+            f" {' and '.join(map(str, dict.fromkeys(part.shape for part in parts)))}"
+        )
+    return np.concatenate(parts), [len(part) for part in parts]

@@ -111,10 +111,10 @@ class FiniteHMM(BaseEstimator):
 
         Parameters
         ----------
-        X : array (N,) or Corpus
-            Symbols 0, 1, ..., -1 where one is missing.
+        X : array (N,), list of sequences, or Corpus
+            Symbols 0, 1, ..., -1 where one is missing; see `HDPHMM.fit`.
         lengths : None, or sequence of int
-            Of the sequences, one after the other in X; None is one sequence.
+            Of the sequences, one after the other in X; None is one sequence, or a list or Corpus.
 
         Returns
         -------

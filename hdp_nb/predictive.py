@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .checks import as_rng, check_int
 from .consensus import Components, Consensus, document_nodes
 from .corpus import Corpus, as_corpus
+from .emissions import as_steps
 from .hierarchy import distinct_labels
 from .model import SampledModel, count_for
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
@@ -510,8 +511,7 @@ def check_steps(
     if emission == "autoregression":
         raise ValueError("model must have an emission without memory, got 'autoregression'")
     found, rng = model.consensus() if consensus is None else consensus, as_rng(random_state)
-    if isinstance(X, Corpus):
-        X, lengths = X.x, X.doc_lengths
+    X, lengths = as_steps(X, lengths, model.vocabulary_)
     x = np.asarray(X)
     N = len(model.samples_[0].z)
     lengths = [len(x)] if lengths is None else [*lengths]

@@ -15,7 +15,7 @@ from .checks import as_rng, check_eta, check_int, check_positive, check_vocab
 from .consensus import Components, group_table
 from .convergence import begin_apart
 from .corpus import Corpus
-from .emissions import emitted_likelihood, hmm_emission
+from .emissions import as_steps, emitted_likelihood, hmm_emission
 from .hmm_groups import GroupedHMMSampler, in_group
 from hdp_nb.hmm_predict import (
     decode,
@@ -222,11 +222,13 @@ class HDPHMM(SampledModel):
 
         Parameters
         ----------
-        X : array, shape (N,) or (N, n_columns); or Corpus, whose documents are the sequences
+        X : array, shape (N,) or (N, n_columns); list of sequences; or Corpus
             One row per step. Missing: NaN anywhere in the row, or -1 for symbols; they are summed
-            out.
+            out. A list or tuple holds sequences if its items are arrays of shape (n_steps,) or
+            (n_steps, n_columns), or lists of different lengths; a list of lists that are all
+            equally long is one table, a row per step. Of a Corpus the documents are the sequences.
         lengths : None, or sequence of int
-            Of the sequences, one after the other in X; None is one sequence, or a Corpus.
+            Of the sequences, one after the other in X; None is one sequence, or a list or Corpus.
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every
             step, `state.alpha`, `state.gamma` and `state.kappa` are current values.
@@ -292,6 +294,7 @@ class HDPHMM(SampledModel):
 
     def _columns(self, X, reset=False):
         "Keep the number and the names of the columns in the fit, and hold later ones against them."
+        X = X if isinstance(X, Corpus) else as_steps(X, None)[0]
         shape = () if isinstance(X, Corpus) else np.shape(X)
         if len(shape) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -424,8 +427,9 @@ class HDPHMM(SampledModel):
         """
         check_is_fitted(self)
         emission, prior = self._fitted_emission()
-        if hasattr(X, "shape"):
-            self._columns(X)
+        steps = X if isinstance(X, Corpus) else as_steps(X, lengths)[0]
+        if hasattr(steps, "shape"):
+            self._columns(steps)
         kind, vocab = self._as_fitted().emission, self.vocabulary_
         sequences = check_sequences(X, lengths, kind, prior, vocab=vocab)[1]
         n = len(sequences.offsets) - 1

@@ -1056,7 +1056,33 @@ def test_symbols_are_matched_by_their_words(tmp_path):
     assert HDPHMM(n_chains=1, n_iter=2).fit([0, 1]).vocabulary_ is None
 
 
+def test_a_list_of_arrays_is_one_of_sequences():
+    "Also where all are equally long; a list of equally long lists stays a table."
+    y = np.random.default_rng(0).normal(size=(3, 20, 2))
+    quick = lambda: HDPHMM(emission="normal", n_chains=1, n_iter=4, random_state=0)
+    for parts in (y[:, :, 0], y, [y[0], y[1][:7]]):
+        model = quick().fit([*parts])
+        X, lengths = np.concatenate([*parts]), [len(part) for part in parts]
+        joined = quick().fit(X, lengths)
+        assert (model.labels_ == joined.labels_).all()
+        for ask in ("score_samples", "predict", "predict_proba"):
+            assert (getattr(model, ask)((*parts,)) == getattr(joined, ask)(X, lengths)).all()
+        with pytest.raises(ValueError, match="lengths must be None where X is a list of sequences"):
+            model.score([*parts], lengths)
+        with pytest.raises(ValueError, match="X has 3 features|columns of the fit"):
+            model.predict([np.zeros((4, 3))])
+    grouped = quick().fit([*y], groups=["a", "b", "a"])
+    assert grouped.predict([*y], groups=["a", "b", "a"]).shape == (60,)
+    assert (quick().fit(y[0].tolist()).labels_ == quick().fit(y[0]).labels_).all()
+    uneven = check_sequences([[0, 1, 2], [2], []], None, "categorical", None)[1]
+    assert uneven.offsets.tolist() == [0, 3, 4, 4] and uneven.data.tolist() == [0, 1, 2, 2]
+
+
 BAD = [
+    (dict(X=[np.zeros((3, 2)), np.zeros(3)], emission="normal"), "sequences with one shape"),
+    (dict(X=[np.zeros((3, 2, 2))], emission="normal"), "sequences with one shape"),
+    (dict(X=[[0, 1, 2], [[0], 1]]), "X must be a list of sequences"),
+    (dict(X=[[0, 1], 1]), "rows beside single values; sequences are a list of arrays"),
     (dict(X=Corpus.from_docs([["a"]]), lengths=[1]), "lengths must be None where X is a Corpus"),
     (dict(X=Corpus.from_docs([["a"]]), emission="normal"), "emission is 'normal', got a Corpus"),
     (dict(X=[0, 1, 2], lengths=[2]), "lengths must .* sum to the 3 rows"),
