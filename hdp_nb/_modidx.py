@@ -1076,6 +1076,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.hmm_sampler._without_past': ('hmm_sampler.html#_without_past', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.check_groups': ('hmm_sampler.html#check_groups', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.check_sequences': ('hmm_sampler.html#check_sequences', 'hdp_nb/hmm_sampler.py'),
+                                    'hdp_nb.hmm_sampler.digest_steps': ('hmm_sampler.html#digest_steps', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.expand_capacity': ('hmm_sampler.html#expand_capacity', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.grow_workspace': ('hmm_sampler.html#grow_workspace', 'hdp_nb/hmm_sampler.py'),
                                     'hdp_nb.hmm_sampler.log_transitions': ('hmm_sampler.html#log_transitions', 'hdp_nb/hmm_sampler.py'),

@@ -20,6 +20,7 @@ from .consensus import Components, Consensus, document_nodes
 from .corpus import Corpus, as_corpus
 from .emissions import as_steps
 from .hierarchy import distinct_labels
+from .hmm_sampler import check_sequences, digest_steps
 from .model import SampledModel, count_for
 from .style import COLORS, SMALL_SIZE, new_figure, tidy
 from .topic_view import as_table
@@ -296,6 +297,8 @@ class PredictiveChecks(NamedTuple):
             if bad or slight:
                 which = f": {'; '.join(bad[:3])}{'; ...' if len(bad) > 3 else ''}" if bad else ""
                 told.append(f"{name}: {len(bad)} of {n} misfit, {slight} slightly{which}")
+        if not n:
+            return "there is nothing to check: no component exists in most samples"
         return "\n".join(told) or f"all {n} components fit"
 
     def __repr__(self) -> str:
@@ -444,6 +447,13 @@ def _corpus_of(model: Any, X: Any, samples: list[Components]) -> Corpus:
             f"X must be the documents of the fit, {len(lengths)} with {int(lengths.sum())} tokens;"
             f" got {corpus.n_docs} with {corpus.n_tokens}"
         )
+    words = model._word_counts()
+    if not hasattr(model, "given_") and not np.array_equal(corpus.word_counts(), words):
+        v = int(np.flatnonzero(corpus.word_counts() != words)[0])
+        raise ValueError(
+            f"X must be the documents of the fit, with {int(words[v])} tokens of word {v}; got"
+            f" {corpus.word_counts()[v]}"
+        )
     return corpus
 
 
@@ -518,6 +528,11 @@ def check_steps(
     if len(x) != N or sum(lengths) != N:
         got = f"{len(x)}, lengths {sum(lengths)}"
         raise ValueError(f"X must be the {N} steps of the fit, got {got}")
+    sequences = check_sequences(x, lengths, emission, model._fitted_emission()[1])[1]
+    if model.digest_ not in (None, digest_steps(sequences)):
+        raise ValueError(
+            f"X must be the {N} steps of the fit, in sequences of the same lengths; got others"
+        )
     symbols = emission == "categorical"
     x = x.reshape(-1).astype(np.int64) if symbols else x.reshape(N, -1).astype(float)
     offsets = np.append(0, np.cumsum(lengths))

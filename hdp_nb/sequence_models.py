@@ -29,6 +29,7 @@ from hdp_nb.hmm_sampler import (
     StateCounts,
     check_groups,
     check_sequences,
+    digest_steps,
     take_sequences,
 )
 from .hmm_scores import log_sequence_predictive
@@ -130,6 +131,8 @@ class HDPHMM(SampledModel):
     vocabulary_ : list of str or None
         Words of the Corpus of the fit, which a later Corpus must be over:
         `corpus.over(model.vocabulary_)` brings it there.
+    digest_ : str
+        Of the steps and where sequences end, by which `check_steps` knows them.
     alpha_, gamma_, kappa_, gamma_group_ : float
         Of the same sample; gamma_group_ is None without groups.
     trace_, traces_ : dict
@@ -158,7 +161,7 @@ class HDPHMM(SampledModel):
     """
 
     _counts = StateCounts
-    _absent = {"vocabulary_": None}
+    _absent = {"vocabulary_": None, "digest_": None}
     _least_burn_in = 300  # the moves are annealed for as long
 
     def __init__(
@@ -251,6 +254,7 @@ class HDPHMM(SampledModel):
         prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
         self._columns(X, reset=True)
         self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
+        self.digest_ = digest_steps(sequences)
         check_positive(gamma_group=self.gamma_group)
         opposite, self.groups_ = isinstance(self.init, str), None
         if opposite and self.init != "opposite":

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.base import clone
 
 from hdp_nb.corpus import Corpus
 from hdp_nb.predictive import (
+    PredictiveChecks,
     check_steps,
     check_words,
     mutual_information,
@@ -14,7 +16,7 @@ from hdp_nb.predictive import (
     word_information,
 )
 from hdp_nb.sequence_models import HDPHMM
-from hdp_nb.topic_models import LDA
+from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.variational_models import OnlineHDP
 
 pytestmark = pytest.mark.filterwarnings("ignore::hdp_nb.convergence.ConvergenceWarning")
@@ -81,17 +83,38 @@ def test_steps_with_memory_are_seen():
         e = 0.7 * e + 0.7 * rng.normal()
         x.append(6.0 * k + e)
     x = np.array(x)
-    model = HDPHMM(emission="normal", init=z, n_iter=30, thin=3, n_jobs=1, random_state=0).fit(x)
+    model = HDPHMM(emission="normal", init=z, n_iter=30, thin=3, n_jobs=1, random_state=0)
+    model.fit(x)
     found = check_steps(model, x, n_samples=5)
     assert set(verdicts(found, "succession")) == {"misfit"}
     assert set(verdicts(found, "run lengths")) == {"fits"}
     shuffled = x.copy()  # the control
     for k in (0, 1):
         shuffled[z == k] = rng.permutation(x[z == k])
-    found = check_steps(model, shuffled, n_samples=5)
+    found = check_steps(clone(model).fit(shuffled), shuffled, n_samples=5)
     assert set(verdicts(found, "succession")) == {"fits"}
-    with pytest.raises(ValueError, match="X must be the .* steps of the fit"):
-        check_steps(model, x[1:])
+    for other in (x[1:], shuffled, x[::-1], x + 1e-9):
+        with pytest.raises(ValueError, match="X must be the .* steps of the fit"):
+            check_steps(model, other)
+
+
+def test_steps_of_the_fit_are_known_again(tmp_path):
+    "Symbols, in other lists, from a file; not with other lengths."
+    x = np.random.default_rng(4).integers(0, 3, 60)
+    model = HDPHMM(n_iter=10, n_chains=1, random_state=0).fit(x, [20, 40])
+    model.save(tmp_path / "model.npz")
+    for known in (model, HDPHMM.load(tmp_path / "model.npz")):
+        for X, lengths in ((x, [20, 40]), ([x[:20], x[20:]], None), (x[:, None], (20, 40))):
+            assert check_steps(known, X, lengths, n_samples=2).statistics[0][0] == "run lengths"
+        for lengths in (None, [40, 20], [20, 20, 20]):
+            with pytest.raises(ValueError, match="in sequences of the same lengths; got others"):
+                check_steps(known, x, lengths)
+
+
+def test_nothing_to_check_is_said():
+    none = np.zeros((1, 0, 3))
+    found = PredictiveChecks([("documents", "nats")], [], [], none, none[..., None], {})
+    assert "nothing to check" in found.verdict()
 
 
 def test_bad_arguments_are_named():
@@ -99,6 +122,10 @@ def test_bad_arguments_are_named():
     model = fitted(counts)
     with pytest.raises(ValueError, match="X must be the documents of the fit, 80 with 6400"):
         check_words(model, counts[:-1])
+    with pytest.raises(ValueError, match="documents of the fit, with .* tokens of word 0; got"):
+        check_words(model, counts[:, ::-1])
+    seeded = HDP(seed_words={"a": [0]}, n_iter=4, n_chains=2, random_state=0).fit(counts)
+    assert check_words(seeded, counts, n_samples=2).statistics[0][0] == "documents"
     with pytest.raises(ValueError, match="groups must be among those of X"):
         check_words(model, counts, "party")
     with pytest.raises(ValueError, match=r"groups\['group'\] must have one label for each of 80"):
