@@ -335,6 +335,11 @@ def _word_ids(topics: Any, corpus: Corpus, n_words: int) -> list[list[int]]:
     "Top words as word ids of the corpus, one list per topic; -1 for words that it does not have."
     if hasattr(topics, "fit"):
         check_is_fitted(topics)
+        if np.ndim(getattr(topics, "components_", ())) != 2:
+            raise ValueError(
+                "topics must be a fitted topic model or the top words of every topic, got"
+                f" {type(topics).__name__}"
+            )
         vocab = getattr(topics, "vocabulary_", None)
         if vocab is None or corpus.vocab is None or vocab == list(corpus.vocab):
             corpus = as_corpus(corpus, n_words=topics.components_.shape[1])

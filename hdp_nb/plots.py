@@ -42,7 +42,12 @@ def _number(value, _):
 
 # %% ../nbs/72_plots.ipynb #15acb02f
 def _word_weights(name, value, what):
-    "A 2-d array of non-negative numbers, its rows made to sum to 1."
+    """A 2-d array of non-negative numbers, its rows made to sum to 1.
+
+    Of an estimator its topics, if these are such an array.
+    """
+    topics = getattr(value, "components_", value)
+    value = topics if isinstance(topics, np.ndarray) else value
     try:
         rows = np.array(value, float)
         ok = (
@@ -59,7 +64,7 @@ def _word_weights(name, value, what):
         if isinstance(rows, np.ndarray):
             got = f"an array of shape {rows.shape} with other values"
         raise ValueError(
-            f"{name}: takes a fitted estimator or an array, {what}, of finite numbers >= 0 "
+            f"{name}: takes a fitted topic model or an array, {what}, of finite numbers >= 0 "
             f"with no row all 0, got {got}"
         )
     return rows / rows.sum(axis=1, keepdims=True)
@@ -131,7 +136,7 @@ def plot_topics(
     ValueError
         An argument of another kind or length, named in the message.
     """
-    phi = _word_weights("model", getattr(model, "components_", model), "topics x words")
+    phi = _word_weights("model", model, "topics x words")
     which, sizes = _largest(model, shares, check_int("n_topics", n_topics, 1), len(phi))
     words, probs = _top(model, phi, vocab, check_int("n_words", n_words, 1))
     own = getattr(model, "own_labels_", [""] * len(phi))
@@ -496,9 +501,7 @@ def plot_bars_topics(
     ValueError
         An argument of another kind or length, named in the message.
     """
-    phi = _word_weights(
-        "components", getattr(components, "components_", components), "topics x words"
-    )
+    phi = _word_weights("components", components, "topics x words")
     side = round(phi.shape[1] ** 0.5) if side is None else check_int("side", side, 1)
     if side * side != phi.shape[1]:
         raise ValueError(

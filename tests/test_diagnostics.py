@@ -23,6 +23,9 @@ from hdp_nb.diagnostics import (
     topic_shares,
 )
 from hdp_nb.dp import point_partition
+from hdp_nb.evaluate import coherence_npmi
+from hdp_nb.mixtures import DPMixture
+from hdp_nb.plots import plot_bars_topics, plot_topics
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
 
@@ -155,6 +158,16 @@ def test_topic_shares_are_sorted_and_of_their_chain(fitted):
         topic_shares(fitted)[fitted.sample_chain_[fitted.best_], -1],
         fitted.one_sample().topic_shares_[:5],
     )
+
+
+def test_mixtures_have_traces_but_no_topics():
+    "Their samples and parameters are dicts."
+    mixture = DPMixture(n_iter=8, n_chains=2, random_state=0).fit([0, 0, 1, 2, 1, 0])
+    assert summary(mixture).keys() == mixture.traces_.keys()
+    corpus = Corpus.from_docs([["a", "b"]])
+    for refuse in (plot_topics, plot_bars_topics, lambda m: coherence_npmi(m, corpus)):
+        with pytest.raises(ValueError, match="fitted topic model .* got DPMixture"):
+            refuse(mixture)
 
 
 def test_summary(fitted):
