@@ -1,5 +1,7 @@
 """DPMixture: what a user does with it, scikit-learn's checks, and what it says to bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 from naive_dp import categorical, posterior
@@ -244,6 +246,22 @@ def test_bad_new_rows():
         quick(n_iter=10).fit(CLOUDS).score(CLOUDS[:, :1])
     with pytest.raises(ValueError, match="takes a saved DPMixture|pickled|damaged"):
         DPMixture.load(__file__)
+
+
+def test_rows_that_are_clusters_of_their_own_are_told():
+    "Full covariances in as many columns as rows, and a variance in other units."
+    x = np.random.default_rng(5).normal(size=(40, 12))
+    full, known = ("normal", x, "prior=None.*inverse_gamma"), ("normal_known_variance", x * 50, "")
+    for likelihood, X, also in (full, known):
+        says = f"of 40 rows are clusters of their own by likelihood='{likelihood}' with {also}"
+        with pytest.warns(UserWarning, match=says) as told:
+            quick(likelihood, n_iter=60).fit(X)
+        assert [w.filename for w in told] == [__file__] and "\n" not in str(told[0].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        quick("normal_inverse_gamma", n_iter=60).fit(x[:, :2])
+        quick("normal_known_variance", n_iter=60, prior={"var": 2500.0}).fit(x * 50)
+        quick("normal", n_iter=60).fit(x[:19])  # too few to tell
 
 
 def test_quick_start(tmp_path, monkeypatch):
