@@ -133,19 +133,20 @@ def write_topics(model: Any, path: str | Path, *, formulas: bool = False) -> Non
     Raises
     ------
     ValueError
-        If the path ends otherwise, if there are no topics, or if a table would hold the empty
-        word.
+        If the path ends otherwise, if there are no topics, or if a table would hold the empty word
+        or one with a carriage return.
     """
     _fitted(model)
     phi, shares = model.components_.tolist(), model.topic_shares_.tolist()
     kind = Path(path).suffix
     if kind not in (".csv", ".json"):
         raise ValueError(f"path must end in .csv or .json, got {str(path)!r}")
-    if kind == ".csv" and "" in (model.vocabulary_ or ()):
-        raise ValueError(
-            "vocabulary must not hold the empty word to be written as a table, where it stands for"
-            " the shares; .json takes it"
-        )
+    for word in (model.vocabulary_ or ()) if kind == ".csv" else ():
+        if word == "" or "\r" in word:
+            raise ValueError(
+                "vocabulary must not hold the empty word, which stands for the shares, or a"
+                f" carriage return, to be written as a table; got {word!r}; .json takes it"
+            )
     out = io.StringIO(newline="")
     if kind == ".json":
         topics = [

@@ -69,9 +69,12 @@ def group_paths(corpus: Corpus, levels: Sequence[str]) -> list[tuple]:
     Raises
     ------
     ValueError
-        A level is no group column, or a document has a label below one that it lacks.
+        A level is no group column or there twice, or a document has a label below one that it
+        lacks.
     """
     columns = []
+    if len(set(levels)) < len(levels):
+        raise ValueError(f"levels must name each group column once, got {[*levels]!r}")
     for level in levels:
         if level not in corpus.groups:
             raise ValueError(

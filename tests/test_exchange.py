@@ -123,6 +123,8 @@ def test_bad_paths_and_models(tmp_path):
             call()
     with pytest.raises(ValueError, match="empty word"):
         write_topics(Topics(PHI, None, ["", *WORDS[1:]]), tmp_path / "t.csv")
+    with pytest.raises(ValueError, match="carriage return.*got 'a.*json takes it"):
+        write_topics(Topics(PHI, None, ["a\rb", *WORDS[1:]]), tmp_path / "t.csv")
     with pytest.raises(NotFittedError):
         write_topics(HDP(), tmp_path / "t.csv")
     assert repr(Topics([[1, 2]])) == "Topics(1 topic, 2 words)"

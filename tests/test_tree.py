@@ -760,6 +760,7 @@ def test_node_weights():
     [
         (dict(levels="period"), "levels must be None or a list"),
         (dict(levels=["era"]), "levels must name group columns"),
+        (dict(levels=["period"] * 2), "levels must name each group column once, got .'period', "),
         (dict(concentrations=[1, 1]), "concentrations must have one entry per level, 4"),
         (dict(concentrations=[1, 0, 1, 1]), r"concentrations\[1\]"),
         (dict(concentration_priors=[(1, 1)]), "concentration_priors must have one"),
