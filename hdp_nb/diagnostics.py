@@ -233,7 +233,7 @@ def summary(traces: Any, n_shares: int = 3) -> Summary:
     """
     rows = _arrays(traces)
     rows = dict(rows) if isinstance(rows, dict) else {"": rows}
-    samples = getattr(traces, "samples_", None)  # of a mixture a dict
+    samples: Any = getattr(traces, "samples_", None)  # of a mixture a dict
     kept = hasattr(traces, "sample_chain_") and isinstance(samples, list)
     kept = kept and hasattr(samples[0], "n_vk")
     if n_shares and kept and "share_1" not in rows:
