@@ -230,7 +230,7 @@ class SavedModel(BaseEstimator):
             else:
                 meta["results"][name] = value
         meta["arrays"] = list(arrays)
-        save_npz(path, {"meta": np.array(json.dumps(meta)), **arrays})
+        save_npz(path, {"meta": np.array(json.dumps(meta, default=_plain)), **arrays})
 
     @classmethod
     def load(cls, path: str | Path) -> Any:
