@@ -151,11 +151,12 @@ class SavedModel(BaseEstimator):
             cls.fit = _all_or_nothing(cls.fit)
 
     def _remember(self, params: dict[str, Any]) -> None:
-        "Keep parameters as those of the fit; what could be changed in place is copied."
+        "Keep parameters as those of the fit, but for how it ran; what may change is copied."
         kinds = dict, list, np.ndarray
         self._params = {
             name: copy.deepcopy(value) if isinstance(value, kinds) else value
             for name, value in params.items()
+            if name not in ("n_jobs", "verbose")
         }
 
     def _as_fitted(self) -> Any:
@@ -198,7 +199,8 @@ class SavedModel(BaseEstimator):
             "program": f"hdp_nb {__version__}",
             "class": type(self).__name__,
             "params": params,
-            "fit_params": {name: fitted[name] for name in params if fitted[name] != params[name]},
+            "fit_params": self._params  # a stream has none
+            and {name: fitted[name] for name in params if fitted[name] != params[name]},
             "results": {},
             "dicts": [],
             "samples": {},
@@ -267,7 +269,8 @@ class SavedModel(BaseEstimator):
     @classmethod
     def _restore(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         "A fitted estimator from what `read_model` returns."
-        fitted = meta["params"] | meta.get("fit_params", {})  # which early versions did not write
+        own = meta.get("fit_params", {})  # which early versions did not write
+        fitted = meta["params"] | (own or {})
         if other := fitted.keys() - signature(cls.__init__).parameters.keys():
             raise ValueError(f"unknown parameters {', '.join(sorted(other))}")
         if missing := set(meta.get("arrays", arrays)) ^ arrays.keys():
@@ -288,7 +291,8 @@ class SavedModel(BaseEstimator):
         if "convergence_" in results:  # earlier versions gave no verdict
             results["convergence_"] = Convergence.from_arrays(results["convergence_"])
         model = cls(**_with_priors(meta["params"], pack=False))
-        model._remember(_with_priors(fitted, pack=False))
+        if own is not None:
+            model._remember(_with_priors(fitted, pack=False))
         for name, value in results.items():
             setattr(model, name, value)
         if meta["format"] != f"hdp_nb model {_FORMAT}":

@@ -353,7 +353,7 @@ class HDPHMM(SampledModel):
     @classmethod
     def _restore(cls, meta, arrays):
         "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
-        kind = (meta["params"] | meta.get("fit_params", {}))["emission"]
+        kind = (meta["params"] | (meta.get("fit_params") or {}))["emission"]
         names = hmm_emission(kind).kept
         named = lambda key: re.sub(
             r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key
