@@ -16,6 +16,7 @@ from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
 
 from .checks import as_rng, check_int
+from .coarse import coarsen
 from .consensus import Components, Consensus, document_nodes
 from .corpus import Corpus, as_corpus
 from .emissions import as_steps
@@ -76,6 +77,8 @@ def _count_table(
 
 def _permuted(table: csr_array, rng: np.random.Generator) -> csr_array:
     "A random table with the same margins, (Q4)."
+    if min(table.shape) == 1:  # there is no other; SciPy 1.17 gives one with counts below 0
+        return table
     rows, columns = table.sum(axis=1), table.sum(axis=0)
     if table.shape[0] * table.shape[1] < rows.sum():
         return csr_array(random_table(rows, columns).rvs(random_state=rng).astype(np.int64))
@@ -441,6 +444,7 @@ def _corpus_of(model: Any, X: Any, samples: list[Components]) -> Corpus:
     "X as a corpus over the words of the fit, if it can be that of the fit."
     X = count_for(model, X)
     corpus = as_corpus(X, model.vocabulary_, model.n_features_in_, min_tokens=0)
+    corpus = coarsen(corpus, getattr(model._as_fitted(), "power", 1.0))  # as the fit did
     lengths = np.asarray(samples[0].documents.sum(axis=1)).ravel()
     if not np.array_equal(corpus.doc_lengths, lengths):
         raise ValueError(

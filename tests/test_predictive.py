@@ -8,6 +8,7 @@ from sklearn.base import clone
 from hdp_nb.corpus import Corpus
 from hdp_nb.predictive import (
     PredictiveChecks,
+    _permuted,
     check_steps,
     check_words,
     mutual_information,
@@ -16,6 +17,7 @@ from hdp_nb.predictive import (
     word_information,
 )
 from hdp_nb.sequence_models import HDPHMM
+from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP, LDA
 from hdp_nb.variational_models import OnlineHDP
 
@@ -136,3 +138,21 @@ def test_bad_arguments_are_named():
         check_words(OnlineHDP(3, n_passes=1, random_state=0).fit(counts), counts)
     with pytest.raises(ValueError, match="model must be a fitted HDPHMM, got LDA"):
         check_steps(model, counts)
+
+
+def test_documents_of_a_fit_with_a_power():
+    "They are those that the fit was given, and are checked with the counts that it took."
+    corpus = make_bars(30, 20, grid=4, random_state=0)[0]
+    model = HDP("direct", power=0.5, eta=0.1, n_iter=40, random_state=0).fit(corpus)
+    found = check_words(model, corpus, n_replicates=20)
+    assert np.isfinite(found.observed).any()
+    with pytest.raises(ValueError, match="must be the documents of the fit"):
+        check_words(model, corpus[::-1], n_replicates=20)
+
+
+@pytest.mark.parametrize("table", [[[1, 2]], [[2, 1]], [[3], [1]], [[4]]])
+def test_a_table_with_one_row_or_column_is_the_only_one(table):
+    table = csr_array(np.array(table))
+    for _ in range(5):
+        new = _permuted(table, np.random.default_rng(0))
+        assert np.array_equal(new.toarray(), table.toarray())
