@@ -38,7 +38,7 @@ class Sampler(Protocol):
     `run_chain` runs them, and other code relies on what is said here. The sampler itself never
     changes during a run, so that several chains may share one. After `init` and after every
     `sweep` the counts in a state are those that its assignments give, and components in use are
-    numbered 0, ..., K - 1. The same generator gives the same chain to the last bit, resumed too.
+    numbered 0, ..., K - 1. The same generator gives the same chain bit by bit, resumed or not.
     """
 
     def init(self, rng: np.random.Generator) -> Any:

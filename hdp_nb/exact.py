@@ -273,7 +273,8 @@ def joint_distribution_test(
     UserWarning
         If a statistic never moved, so that the test says nothing of it.
     """
-    check_int("n_draws", n_draws, 2), check_int("n_rounds", n_rounds, 1)
+    check_int("n_draws", n_draws, 2)
+    check_int("n_rounds", n_rounds, 1)
     moved = []
     for _ in range(n_draws):
         theta = prior_draw(rng)

@@ -219,9 +219,8 @@ class FiniteHMM(BaseEstimator):
         -------
         float array, one natural logarithm per sequence
         """
-        sequences = check_sequences(X, lengths, "categorical", self.prior_, vocab=self.vocabulary_)[
-            1
-        ]
+        known = {"prior": self.prior_, "vocab": self.vocabulary_}
+        _, sequences = check_sequences(X, lengths, "categorical", **known)
         K = len(self.startprob_)
         S, x = round_up_capacity(K), np.maximum(sequences.data, 0)
         mix = lambda rows: (1 - self.floor) * rows + self.floor / rows.shape[-1]

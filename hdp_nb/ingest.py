@@ -351,14 +351,13 @@ def _collect(job):
     return parts, n, left
 
 
+_READING = Source._fields[1:]  # the options that say how texts are read
+
+
 def build_shards(
     folder: str | Path | Place,
     docs: Any,
     *,
-    column: str | None = None,
-    id_column: str | None = None,
-    format: str | None = None,
-    encoding: str | None = None,
     client: Any = None,
     progress: bool = False,
     fresh: bool = False,
@@ -375,14 +374,6 @@ def build_shards(
         Where the texts are: a folder of .txt files, a file or a pattern such as "texts/*.jsonl" of
         files (one text per line, JSON lines, Parquet; a single one also CSV, JSON, or compressed);
         a dask DataFrame, Series or Bag; or the texts themselves.
-    column : str, optional
-        Of tables and JSON objects, that which holds the documents.
-    id_column : str, optional
-        That which holds their names; by default they are numbers, or names of files.
-    format : str, optional
-        Of the files, one of `hdp_nb.documents.TEXT_FORMATS`; by default what they look like.
-    encoding : str, optional
-        Of the files; by default UTF-8, or UTF-16 that begins with the byte order mark of that.
     client : dask.distributed.Client, address of a scheduler, or None
         Whose workers read and count. They must see the files and the folder. None: this process.
     progress : bool
@@ -390,8 +381,12 @@ def build_shards(
     fresh : bool
         Whether to discard an unfinished build of other texts, or with other options.
     **options
-        Fields of `hdp_nb.counting.CountOptions`: stop_words, min_df, max_df, min_count, token,
-        lowercase.
+        How texts are read: `column`, that of tables and JSON objects which holds the documents;
+        `id_column`, that which holds their names, by default numbers or names of files; `format` of
+        the files, one of `hdp_nb.documents.TEXT_FORMATS`, by default what they look like;
+        `encoding` of the files, by default UTF-8, or UTF-16 that begins with the byte order mark of
+        that. And what is counted, fields of `hdp_nb.counting.CountOptions`: `stop_words`, `min_df`,
+        `max_df`, `min_count`, `token`, `lowercase`.
 
     Returns
     -------
@@ -405,6 +400,7 @@ def build_shards(
     OSError
         What cannot be read or written, by name. What is done is kept, and the same call goes on.
     """
+    source = Source(docs, **{name: options.pop(name) for name in _READING if name in options})
     given, place = check_count_options(options), Place(folder)
     if given.phrases is not False:
         raise ValueError(
@@ -415,7 +411,6 @@ def build_shards(
         raise ValueError(f"folder must not hold a sharded corpus yet, got {place.path!r}")
     stop = given.stop_words
     said = given._replace(stop_words=sorted(stop) if isinstance(stop, frozenset) else stop)
-    source = Source(docs, column, id_column, format, encoding)
 
     def build(client):
         place.check_free(INDEX, STAGING)
@@ -423,8 +418,8 @@ def build_shards(
         job = Ingest(
             place,
             [],
-            column,
-            id_column,
+            source.column,
+            source.id_column,
             {"token": given.token, "lowercase": bool(given.lowercase)},
             number=_next_number(read_index(place).parts) if there else 0,
         )
@@ -457,26 +452,25 @@ def append_shards(
     folder: str | Path | Place,
     docs: Any,
     *,
-    column: str | None = None,
-    id_column: str | None = None,
-    format: str | None = None,
-    encoding: str | None = None,
     client: Any = None,
     progress: bool = False,
     fresh: bool = False,
+    **reading: Any,
 ) -> ShardedCorpus:
     """Add texts to a sharded corpus that `build_shards` has made, over the same vocabulary.
 
     Words that it does not have are left out, and a line of logging (logger "hdp_nb") says how many.
-    The corpus is as before until all is there; a run on
-    the corpus as it was cannot be continued afterwards.
+    The corpus is as before until all is there; a run on the corpus as it was cannot be continued
+    afterwards.
 
     Parameters
     ----------
     folder : str or Path
         Of the corpus.
-    docs, column, id_column, format, encoding, client, progress, fresh
+    docs, client, progress, fresh
         As for `build_shards`.
+    **reading
+        How texts are read, as for `build_shards`: `column`, `id_column`, `format`, `encoding`.
 
     Returns
     -------
@@ -491,14 +485,16 @@ def append_shards(
     """
     place = Place(folder)
     ShardedCorpus(place)  # which says what is wrong with it
-    source = Source(docs, column, id_column, format, encoding)
+    source = Source(docs, **reading)
 
     def build(client):
         old = read_index(place)
         if old.counting is None:
             raise ValueError(f"folder must hold a corpus made of texts, got {place.path!r}")
         number = _next_number(old.parts)
-        job = Ingest(place, [], column, id_column, old.counting, number=number, cut=False)
+        job = Ingest(
+            place, [], source.column, source.id_column, old.counting, number=number, cut=False
+        )
         job, finished = _start(job, source, ["append"], fresh)
         if not finished:
             _do_pass(job, client, count_piece, _words_name, "counting texts", progress)

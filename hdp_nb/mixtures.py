@@ -351,7 +351,7 @@ class DPMixture(ClusterMixin, SampledModel):
 
     def _rows(self, X: Any, reset: bool = False) -> Any:
         "X as rows with the columns of the fit; with reset, as those that set them."
-        fam = find_likelihood(self._as_fitted().likelihood)
+        fam, vocab = find_likelihood(self._as_fitted().likelihood), None
         if isinstance(X, Corpus):
             if not (fam.sparse or fam.name == "poisson"):
                 raise ValueError(
@@ -359,11 +359,11 @@ class DPMixture(ClusterMixin, SampledModel):
                     f' {self.likelihood!r}, got a Corpus; likelihood="multinomial" takes it'
                 )
             words = () if reset else (self.vocabulary_, self.n_features_in_)
-            X = as_corpus(X, *words, min_tokens=0)
+            corpus = as_corpus(X, *words, min_tokens=0)
+            X, vocab = corpus.to_matrix(), corpus.vocab
+            X = X if fam.sparse else X.toarray()
         if reset:
-            self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
-        if isinstance(X, Corpus):
-            X = X.to_matrix() if fam.sparse else X.to_matrix().toarray()
+            self.vocabulary_ = list(vocab) if vocab else None
         check_rows(X, "a table of shape (n, n_columns)")
         if fam.scalar and np.ndim(X) == 1:
             X = np.reshape(X, (-1, 1))

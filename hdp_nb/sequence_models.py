@@ -251,6 +251,8 @@ class HDPHMM(SampledModel):
             A bad argument or bad data, named in the message.
         """
         emission = hmm_emission(self.emission)
+        if not isinstance(X, Corpus):
+            X, lengths = as_steps(X, lengths)
         prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
         self._columns(X, reset=True)
         self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
@@ -298,7 +300,6 @@ class HDPHMM(SampledModel):
 
     def _columns(self, X, reset=False):
         "Keep the number and the names of the columns in the fit, and hold later ones against them."
-        X = X if isinstance(X, Corpus) else as_steps(X, None)[0]
         shape = () if isinstance(X, Corpus) else np.shape(X)
         if len(shape) == 2:
             validate_data(self, X, reset=reset, skip_check_array=True)
@@ -431,9 +432,10 @@ class HDPHMM(SampledModel):
         """
         check_is_fitted(self)
         emission, prior = self._fitted_emission()
-        steps = X if isinstance(X, Corpus) else as_steps(X, lengths)[0]
-        if hasattr(steps, "shape"):
-            self._columns(steps)
+        if not isinstance(X, Corpus):
+            X, lengths = as_steps(X, lengths)
+        if hasattr(X, "shape"):
+            self._columns(X)
         kind, vocab = self._as_fitted().emission, self.vocabulary_
         sequences = check_sequences(X, lengths, kind, prior, vocab=vocab)[1]
         n = len(sequences.offsets) - 1

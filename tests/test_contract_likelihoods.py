@@ -119,6 +119,16 @@ def other_means(fam):
     }
 
 
+SCALAR = [
+    "categorical",
+    "poisson",
+    "normal_known_variance",
+    "normal_inverse_gamma",
+    "normal_inverse_wishart",
+    "geometric",
+]
+
+
 @pytest.mark.parametrize(
     "slip, check",
     [
@@ -131,31 +141,11 @@ def other_means(fam):
         (other_means, "expected"),
     ],
 )
-@pytest.mark.parametrize(
-    "name",
-    [
-        "categorical",
-        "poisson",
-        "normal_known_variance",
-        "normal_inverse_gamma",
-        "normal_inverse_wishart",
-        "geometric",
-    ],
-)
+@pytest.mark.parametrize("name", SCALAR)
 def test_wrong_ones_are_rejected(name, slip, check):
     fam, prior, data = case(name)
     with pytest.raises(AssertionError, match="off by|expected says that the mean of `"):
         DRAWS[check](replace(fam, **slip(fam)), prior, data)
-
-
-SCALAR = [
-    "categorical",
-    "poisson",
-    "normal_known_variance",
-    "normal_inverse_gamma",
-    "normal_inverse_wishart",
-    "geometric",
-]
 
 
 @pytest.mark.parametrize("name", SCALAR)

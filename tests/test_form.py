@@ -143,7 +143,7 @@ def test_a_name_is_defined_once():
 
 
 # Functions that users call with options by name have as many as there are options.
-MANY_PARAMETERS = {"run_chain", "run_chains", "build_shards", "append_shards"}
+MANY_PARAMETERS = {"run_chain", "run_chains"}
 
 
 def test_functions_take_few_parameters():
