@@ -660,16 +660,17 @@ def check_reals(X: Any) -> np.ndarray:
     Raises
     ------
     ValueError
-        If `X` is empty, or holds anything but finite numbers.
+        If `X` is empty, or holds anything but numbers, of at most 1e150 in size, whose squares can
+        still be calculated.
     """
     try:
         out = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
-    except (ValueError, TypeError):
-        raise ValueError(f"X must be an array of numbers, got {type(X).__name__}") from None
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"X must be an array of numbers, got {type(X).__name__}: {e}") from None
     if out.ndim == 0 or out.size == 0:
         raise ValueError(f"X must have at least one row and column, got shape {out.shape}")
-    if not np.isfinite(out).all():
-        raise ValueError("X must be finite, got NaN or infinity")
+    if (bad := ~(np.abs(out) <= 1e150)).any():
+        raise ValueError(f"X must be finite, and at most 1e150 in size, got {out[bad][0]:g}")
     return out
 
 

@@ -10,6 +10,7 @@ __all__ = ['normal_known_variance', 'normal_inverse_gamma', 'normal_inverse_wish
 
 # %% ../nbs/07_families.ipynb #06faa376
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,10 +121,17 @@ def _check_points(X, prior):
 
 def _spread(X):
     "Number of columns of X, their means, and their variances (1 where a column is constant)."
-    x = check_reals(X)
-    x = x[:, None] if x.ndim == 1 else x
-    var = x.var(0)
-    return x.shape[1], x.mean(0), np.where(var > 0, var, 1.0)
+    x = np.atleast_2d(check_reals(X).T).T
+    mean, var = x.mean(0), x.var(0)
+    low, high = np.quantile(x[:: 1 + len(x) // 10_000], [0.25, 0.75], axis=0)
+    if (far := (high > low) & (var > (10 * (high - low)) ** 2)).any():
+        off = np.abs(x - mean)[:, (d := far.argmax())]
+        warnings.warn(
+            f"X has values far from all others in column {d}, such as {x[off.argmax(), d]:g}, which"
+            " widen the default prior; leave them out if they stand for missing ones",
+            stacklevel=7,  # whoever calls `fit`
+        )
+    return x.shape[1], mean, np.where(var > 0, var, 1.0)
 
 
 def _sample_diagonal(rng, parameters, z):

@@ -132,8 +132,8 @@ def check_sequences(
             )
     try:
         X = np.asarray(X, dtype=float)
-    except (TypeError, ValueError):
-        raise ValueError(f"X must be an array of numbers, got {type(X).__name__}") from None
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"X must be an array of numbers, got {type(X).__name__}: {e}") from None
     if X.ndim not in (1, 2) or X.size == 0:
         raise ValueError(f"X must have one row per step, and at least one, got shape {X.shape}")
     missing, lengths = np.isnan(X.reshape(len(X), -1)).any(axis=1), _check_lengths(lengths, len(X))

@@ -1,5 +1,6 @@
 """DPMixture: what a user does with it, scikit-learn's checks, and what it says to bad input."""
 
+import re
 import warnings
 
 import numpy as np
@@ -11,8 +12,10 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.mixtures import DPMixture
+from hdp_nb.sequence_models import HDPHMM
 from hdp_nb.topic_models import HDP
 
 rng = np.random.default_rng(0)
@@ -262,6 +265,22 @@ def test_rows_that_are_clusters_of_their_own_are_told():
         quick("normal_inverse_gamma", n_iter=60).fit(x[:, :2])
         quick("normal_known_variance", n_iter=60, prior={"var": 2500.0}).fit(x * 50)
         quick("normal", n_iter=60).fit(x[:19])  # too few to tell
+
+
+def test_values_that_stand_for_missing_ones_are_told():
+    "A few rows with 9999 widen the default prior, by which clusters can be lost."
+    X = np.concatenate([np.random.default_rng(6).normal(m, 1, (60, 2)) for m in (0, 6, 12)])
+    marked = np.where(np.arange(180)[:, None] % 60 == 7, [9999, 0], X)
+    says = "far from all others in column 0, such as (9999|-1e.06), which"
+    with pytest.warns(UserWarning, match=says) as told:
+        quick("normal", n_iter=4).fit(marked)
+        HDPHMM(emission="normal", n_iter=4).fit(np.append(X[:, 0], -1e6))
+    assert [w.filename for w in told if re.search(says, str(w.message))] == [__file__] * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        quick("normal", n_iter=4).fit(X)
+        quick("normal", n_iter=4).fit(np.concatenate([X, X[:60] + 40]))
 
 
 def test_quick_start(tmp_path, monkeypatch):

@@ -1106,6 +1106,7 @@ BAD = [
         "X must have at least one step that is not missing",
     ),
     (dict(X=[1.0, np.inf], emission="normal"), "X must be finite"),
+    (dict(X=[1.0, 1e155], emission="normal"), "at most 1e150 in size, got 1e.155"),
     (dict(X=[1, 2.5], emission="poisson"), "X must be whole numbers"),
     (dict(X=[1, -1], emission="poisson"), "X must not be negative"),
 ]

@@ -681,7 +681,7 @@ BAD_DATA += [
 BAD_DATA += [
     (name, X)
     for name in NORMAL
-    for X in ([math.nan], [[math.inf]], [[1, 2]], [], [["a"]], [[[1.0]]], 3.0, None)
+    for X in ([math.nan], [[math.inf]], [-1e155], [[1, 2]], [], [["a"]], [[[1.0]]], 3.0, None)
 ]
 
 
