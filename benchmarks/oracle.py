@@ -14,7 +14,7 @@ numbers of topics, for 20 CPU seconds each, and gives it those with the best sco
 documents themselves; its tries cost nothing. It is scored by its topics after 10, 20 and 60 CPU
 seconds, with the concentrations that it has learned ("own"), and with the best of these and of sums
 of 1 and 5 ("helped"). That is one state, as its program predicts. "averaged" runs it again, keeps a
-state of every ten sweeps, as `HDP` does, and predicts by the mean over those of the second half of
+state of every ten sweeps, and predicts by the mean over those of the second half of
 what the seconds gave, which is not what its program does, but what `HDP` does ("average").
 
 `HDP` has two chains, from one topic and from a hundred, each of which has half of the seconds, as
@@ -187,7 +187,7 @@ class Run:
         from hdp_nb.convergence import Pace, plan_rounds
 
         self.sampler, self.rng, self.clock = sampler, rng, 0.0
-        self.kept, self.n, self.rounds = {}, 0, plan_rounds(MOST, THIN, 5)
+        self.kept, self.n, self.thin, self.rounds = {}, 0, THIN, plan_rounds(MOST, THIN, 5)
         self.pace = Pace(sampler, seconds, MOST, clock=lambda: self.clock)
         self.looks = {*self.pace.looks(self.rounds)}
         began = time.process_time()
@@ -199,18 +199,20 @@ class Run:
     def sweep(self):
         began, n = time.process_time(), self.n
         self.state, _ = self.sampler.sweep(self.rng, self.state)
-        if n % THIN == 0:
+        if n % self.thin == 0:
             self.kept[n] = self.sampler.snapshot(self.state)
         self.clock += time.process_time() - began
         self.n += 1
         if n + 1 in self.looks:
             self.pace.look(n + 1)
+            if n + 1 < self.rounds[0]:
+                self.kept, self.thin = {}, self.pace.thin(THIN)
 
     def told(self):
         "What `HDP` would keep, and its last state."
         n = self.n
         first = next(end for end in self.rounds if end >= n) // 2
-        first = max(first, -(-self.pace.annealed // THIN) * THIN)
+        first = max(first, -(-self.pace.annealed // self.thin) * self.thin)
         samples = [sample for i, sample in self.kept.items() if i >= first]
         last = self.sampler.snapshot(self.state)
         return {

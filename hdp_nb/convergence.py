@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['LARGEST_RHAT', 'FEWEST_DRAWS', 'SAME_SHARE', 'SAME_FIT', 'SAME_SCORE', 'MANY',
-           'LONGEST', 'COUNTS', 'JUDGED', 'split_rhat', 'effective_draws', 'ConvergenceWarning',
-           'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds', 'shorten_tuning',
-           'Pace']
+           'FEWEST_KEPT', 'LONGEST', 'COUNTS', 'JUDGED', 'split_rhat', 'effective_draws',
+           'ConvergenceWarning', 'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds',
+           'shorten_tuning', 'Pace']
 
 # %% ../nbs/60_convergence.ipynb #9018acc7
 import math
@@ -124,6 +124,7 @@ SAME_SHARE = 0.02  # means of shares that are closer than this are the same
 SAME_FIT = 2e-4  # and so are those of the log probability of the words, relative to its size
 SAME_SCORE = 0.02  # and those of a held-out token's log probability
 MANY = 100  # components that a chain begins with that has many
+FEWEST_KEPT = 10  # samples of a chain that its time ends, if half of its sweeps are as many
 LONGEST = 3000  # sweeps with n_iter="auto"
 COUNTS = ("n_topics", "n_clusters", "n_components", "n_states")
 JUDGED = (
@@ -410,13 +411,13 @@ def shorten_tuning(tune: int, n_done: int, n_in_time: float, n_iter: int) -> int
 
 
 class Pace:
-    """How the annealing of moves follows a time that may end the run, by `shorten_tuning`.
+    """How the annealing of moves, and thinning, follow a time that may end the run.
 
     Parameters
     ----------
     sampler : Sampler or list of Sampler
-        For those with `tune`, the number of sweeps that have annealed moves, and `anneal_for(n)`,
-        which sets it; for others this does nothing. Those with `within(seconds, n_iter)` are told.
+        Those with `tune`, the number of sweeps that have annealed moves, have `anneal_for(n)`,
+        which sets it, by `shorten_tuning`. Those with `within(seconds, n_iter)` are told.
     end : float
         When the time is up, by `clock`; infinity for never.
     n_iter : int
@@ -443,7 +444,8 @@ class Pace:
     ):
         self._clock = clock or time.monotonic
         samplers = sampler if isinstance(sampler, list) else [sampler]
-        self._samplers = [s for s in samplers if end < math.inf and hasattr(s, "anneal_for")]
+        self._timed, self._in_time = end < math.inf, math.inf
+        self._samplers = [s for s in samplers if self._timed and hasattr(s, "anneal_for")]
         self._tune = max((s.tune for s in self._samplers), default=0)
         self.annealed, self._end, self._n_iter = self._tune, end, n_iter
         n_threads = min(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs), n_chains)
@@ -454,17 +456,35 @@ class Pace:
 
     def looks(self, rounds: list[int]) -> list[int]:
         "Rounds, and before the first of them a few shorter ones that keep no samples."
-        return [n for n in (2, 4, 8) if self._samplers and n <= rounds[0] // 2] + rounds
+        return [n for n in (2, 4, 8) if self._timed and n <= rounds[0] // 2] + rounds
 
     def look(self, n_done: int) -> None:
         "Plan the annealing by the time that sweeps have taken since the last look."
         now, last = self._clock(), self._last
         self._last = now, n_done
-        # Before the first look kernels are compiled; once the annealing is over, it is over.
-        if last is None or not last[1] < n_done <= self.annealed:
+        if last is None or n_done <= last[1]:  # before the first look kernels are compiled
             return
         rate = (n_done - last[1]) / max(now - last[0], 1e-9)
-        n_in_time = n_done + rate * (self._end - now)
-        self.annealed = shorten_tuning(self._tune, n_done, n_in_time, self._n_iter)
-        for sampler in self._samplers:
-            sampler.anneal_for(self.annealed)
+        self._in_time = n_done + rate * (self._end - now)
+        if n_done <= self.annealed:  # once the annealing is over, it is over
+            self.annealed = shorten_tuning(self._tune, n_done, self._in_time, self._n_iter)
+            for sampler in self._samplers:
+                sampler.anneal_for(self.annealed)
+
+    def thin(self, thin: int) -> int:
+        """Plan of how many sweeps one is to be kept, by the time of the last look.
+
+        Parameters
+        ----------
+        thin : int
+            Of how many, if the time suffices for all sweeps.
+
+        Returns
+        -------
+        int
+            The largest divisor of `thin` with which half of the sweeps leave `FEWEST_KEPT`, or 1.
+        """
+        half = min(self._in_time, self._n_iter) / 2
+        less = self._in_time < self._n_iter
+        divisors = [d for d in range(1, thin + 1) if thin % d == 0 and half >= FEWEST_KEPT * d]
+        return max(divisors, default=1) if less else thin

@@ -58,6 +58,7 @@ from hdp_nb.shards import (
 from .stream_shards import OnlineShardSampler
 from .streams import drop_empty
 from .topic_models import HDP
+from .topic_moves import check_moves
 from .topics import TopicCounts
 from .variational_models import OnlineHDP
 
@@ -620,7 +621,7 @@ def begin_with_anchors(
 
 def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
-    n = model._n_moves(model.moves)
+    n = check_moves(model.moves)
     moves = AUTO_GROUPS if n is None else check_int("moves", n, 0, MOST_GROUPS)
     model.burn_in_ = (
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)

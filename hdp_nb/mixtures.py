@@ -127,7 +127,8 @@ class DPMixture(ClusterMixin, SampledModel):
     n_iter : int or "auto"
         Sweeps. "auto" runs until the chains agree, for 3,000 sweeps at most.
     max_time : float or None
-        Seconds after which the run ends, with the sweeps done by then.
+        Seconds after which the run ends, with the sweeps done by then. If these are few, and there
+        is no checkpoint, more than every `thin`-th is kept.
     burn_in : int or None
         Sweeps at the start from which no sample is kept; None is half of them.
     thin : int

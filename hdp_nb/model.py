@@ -74,8 +74,9 @@ class SampledModel(SavedModel):
         One value per sweep of every quantity that was recorded, of the chain that is shown.
     traces_ : dict of float arrays, shape (n_chains, n_iter)
         Of all chains; the row of a chain that was stopped ends in NaN.
-    burn_in_ : int
-        Sweeps before the first kept sample.
+    burn_in_, thin_ : int
+        Sweeps before the first kept sample, and of how many then one is kept: `thin`, or fewer
+        where `max_time` leaves time for few.
     convergence_ : Convergence
         What every chain says of the quantities that should be the same from any start, and whether
         the chains agree; prints as a table.
@@ -96,6 +97,7 @@ class SampledModel(SavedModel):
     random_state: Seed
     verbose: bool
     burn_in_: int
+    thin_: int
     trace_: dict[str, np.ndarray]
     traces_: dict[str, np.ndarray]
     samples_: Any
@@ -140,7 +142,7 @@ class SampledModel(SavedModel):
         rng, note, chains = as_rng(self.random_state), "", list[Chain]()
         end = math.inf if self.max_time is None else time.monotonic() + self.max_time
         paced_until = end if self.burn_in is None else math.inf
-        pace = Pace(sampler, paced_until, rounds[-1], n_chains, self.n_jobs)
+        pace, self.thin_ = Pace(sampler, paced_until, rounds[-1], n_chains, self.n_jobs), self.thin
         for n_iter in pace.looks(rounds):
             self.burn_in_ = n_iter // 2 if self.burn_in is None else self.burn_in
             label = f"{plural(n_chains, 'chain')} to sweep {n_iter}{note}"
@@ -151,7 +153,7 @@ class SampledModel(SavedModel):
                 n_iter,
                 n_jobs=-1 if self.n_jobs is None else self.n_jobs,
                 burn_in=self.burn_in,
-                thin=self.thin,
+                thin=self.thin_,
                 callback=callback,
                 progress=label if self.verbose and len(rounds) > 1 else bool(self.verbose),
                 checkpoint=checkpoint,
@@ -166,6 +168,10 @@ class SampledModel(SavedModel):
             if late or self.interrupted_:
                 break
             pace.look(min(chain.n_done for chain in chains))
+            if n_iter < rounds[0] and checkpoint is None:  # one is resumed with the same thinning
+                self.thin_ = pace.thin(self.thin)
+                for chain in chains:
+                    chain.burn_in, chain.samples = chain.n_done, []
             if self.n_iter == "auto" and n_iter >= rounds[0]:
                 self._judge(chains, n_iter)
                 if self.converged_:
@@ -204,8 +210,8 @@ class SampledModel(SavedModel):
 
     def _drop_annealed(self, chains: list[Chain], n: int) -> None:
         "Lengthen the burn-in to at least n sweeps, whose moves were annealed."
-        skipped = -(-max(n - self.burn_in_, 0) // self.thin)
-        self.burn_in_ += skipped * self.thin
+        skipped = -(-max(n - self.burn_in_, 0) // self.thin_)
+        self.burn_in_ += skipped * self.thin_
         for chain in chains:
             chain.burn_in, chain.samples = self.burn_in_, chain.samples[skipped:]
 
@@ -214,14 +220,6 @@ class SampledModel(SavedModel):
         self._rounds()  # which checks n_iter and burn_in
         half = self._least_burn_in if isinstance(self.n_iter, str) else self.n_iter // 2
         return min(most, half if self.burn_in is None else self.burn_in)
-
-    def _n_moves(self, moves: Any) -> int | None:
-        "Moves before every sweep that `moves` asks for; None for as many as their time allows."
-        if not isinstance(moves, str):
-            return check_int("moves", moves, 0, MOST_MOVES)
-        if moves != "auto":
-            raise ValueError(f'moves must be "auto" or a whole number of at least 0, got {moves!r}')
-        return None
 
     def _warn(self) -> None:
         "Warn, at the end of `fit`, if the chains do not agree, or are still in their burn-in."
@@ -236,7 +234,7 @@ class SampledModel(SavedModel):
         """
         kept: list[list] = []
         for chain in chains:
-            last_is_kept = chain.samples and (chain.n_done - 1 - self.burn_in_) % self.thin == 0
+            last_is_kept = chain.samples and (chain.n_done - 1 - self.burn_in_) % self.thin_ == 0
             kept.append(chain.samples + [sampler.snapshot(chain.state)] * (not last_is_kept))
         counted = np.array([len(samples) for samples in kept])
         self.samples_ = sum(kept, [])

@@ -37,6 +37,7 @@ from .mixtures import hyperparameters
 from .model import SampledModel
 from .recounts import check_entries, naming
 from .state_moves import StateMoves, TracedStates
+from .topic_moves import check_moves
 
 # %% ../nbs/68_sequence_models.ipynb #9510f746
 class HDPHMM(SampledModel):
@@ -106,7 +107,8 @@ class HDPHMM(SampledModel):
     verbose : bool
         Whether to show a progress bar on stderr.
     max_time : float or None
-        Seconds after which the run ends, between two sweeps; also where n_iter is a number.
+        Seconds after which the run ends, between two sweeps; also where n_iter is a number. If
+        these are few, and there is no checkpoint, more than every `thin`-th is kept (`thin_`).
 
     Attributes
     ----------
@@ -156,8 +158,8 @@ class HDPHMM(SampledModel):
         The chain that each sample is from.
     prior_ : dict
         Hyperparameters of the emissions.
-    burn_in_ : int
-        Sweeps before the first kept sample.
+    burn_in_, thin_ : int
+        Sweeps before the first kept sample, and of how many then one is kept.
     """
 
     _counts = StateCounts
@@ -347,7 +349,7 @@ class HDPHMM(SampledModel):
 
     def _with_state_moves(self, sampler):
         "Add the moves that `moves` asks for, annealed in the burn-in, and what the verdict needs."
-        if (n_moves := self._n_moves(self.moves)) != 0:
+        if (n_moves := check_moves(self.moves)) != 0:
             sampler = StateMoves(sampler, n_moves, self._tuning(300))
         return TracedStates(sampler)
 
@@ -457,7 +459,8 @@ class HDPHMM(SampledModel):
         trace, chain = self.traces_["gamma_group"], self.sample_chain_
         place = np.arange(len(chain)) - np.searchsorted(chain, chain)
         done = np.count_nonzero(~np.isnan(trace), axis=1)  # a chain that was stopped ends in NaN
-        sweep = np.minimum(self.burn_in_ + self._as_fitted().thin * place, done[chain] - 1)
+        thin = getattr(self, "thin_", self._as_fitted().thin)  # files of before have no thin_
+        sweep = np.minimum(self.burn_in_ + thin * place, done[chain] - 1)
         return trace[chain, sweep] * np.array([sample.beta[0, -1] for sample in self.samples_])
 
     def score_samples(

@@ -34,7 +34,7 @@ from .sampled_topics import SampledTopicModel
 from .seeds import count_seeds
 from .split_merge import SplitMergeState
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
-from .topic_moves import MoveState, TopicMoves
+from .topic_moves import MoveState, TopicMoves, check_moves
 from .topics import TopicCounts, fold_in, predictive_topics, token_probabilities
 from .tree import TreeSampler
 
@@ -133,7 +133,7 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _with_topic_moves(self, sampler):
         "Add the moves that `moves` asks for; they are annealed in the burn-in."
-        if (n_moves := self._n_moves(self.moves)) == 0:
+        if (n_moves := check_moves(self.moves)) == 0:
             return sampler
         return TopicMoves(sampler, n_moves, self._tuning(100))
 
@@ -370,7 +370,8 @@ class HDP(GibbsTopicModel):
     verbose : bool
         A progress bar on stderr.
     max_time : float or None
-        Seconds after which the run ends, between two sweeps; also where n_iter is a number.
+        Seconds after which the run ends, between two sweeps; also where n_iter is a number. If
+        these are few, and there is no checkpoint, more than every `thin`-th is kept (`thin_`).
     power : float, above 0, at most 1
         What a token counts: below 1, counts may vary more than the model says, without topics that
         explain nothing else (a coarsened posterior, notebook 27_coarse). The samples are of counts
@@ -451,8 +452,8 @@ class HDP(GibbsTopicModel):
         The words, where X has them.
     n_features_in_ : int
         Their number.
-    burn_in_ : int
-        Sweeps before the first kept sample.
+    burn_in_, thin_ : int
+        Sweeps before the first kept sample, and of how many then one is kept.
     sampler_ : str
         The sampler that was taken.
     """

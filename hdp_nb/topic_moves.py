@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'MoveRound', 'propose_moves', 'fit_mixture', 'add_misfits', 'sample_documents',
-           'hold_seeded', 'release_seeded', 'MoveState', 'TopicMoves', 'checked_base']
+           'hold_seeded', 'release_seeded', 'MoveState', 'TopicMoves', 'check_moves',
+           'checked_base']
 
 # %% ../nbs/25_topic_moves.ipynb #29ecbbc9
 import math
@@ -634,6 +635,30 @@ class TopicMoves:
         quiet = np.array(0 if accepted else int(state.quiet) + 1)
         state = state._replace(base=outer, n_done=np.array(done + 1), quiet=quiet)
         return state, {**info, **dict(zip(_TALLY, (proposed, accepted)))}
+
+
+def check_moves(moves: Any) -> int | None:
+    """Check the parameter `moves` of an estimator.
+
+    Parameters
+    ----------
+    moves : int or "auto"
+
+    Returns
+    -------
+    int or None
+        Moves before every sweep; None for as many as their time allows.
+
+    Raises
+    ------
+    ValueError
+        It is neither "auto" nor a whole number of at least 0, or there are more than a million.
+    """
+    if not isinstance(moves, str):
+        return check_int("moves", moves, 0, MOST_MOVES)
+    if moves != "auto":
+        raise ValueError(f'moves must be "auto" or a whole number of at least 0, got {moves!r}')
+    return None
 
 
 def checked_base(state: Any, tune: int) -> Any:
