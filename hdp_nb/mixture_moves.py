@@ -112,9 +112,9 @@ class MixtureMoves(DPSplitMerge):
         super().__init__(base, n_proposals, until, scans)
         self.tune = check_int("tune", tune, 0)
 
-    def params(self) -> dict[str, Any]:
-        "Return what identifies model, data and moves in a checkpoint."
-        return {**super().params(), "tune": self.tune}
+    def anneal_for(self, n: int) -> None:
+        "End the joins after n sweeps: between two runs, where time may end the next."
+        self.tune = n
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         """Join components, if the chain is young; make proposals; then one sweep of `base`.

@@ -262,7 +262,7 @@ class DPMixture(ClusterMixin, SampledModel):
         """
         sampler = self._take(X)
         moves = self._moves(sampler)
-        chains, _ = self._run(self._starts(moves), callback, checkpoint)
+        chains, best = self._run(self._starts(moves), callback, checkpoint)
         samples = [
             sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]
         ]
@@ -272,7 +272,11 @@ class DPMixture(ClusterMixin, SampledModel):
         self.sample_chain_ = np.repeat(
             np.arange(len(chains)), [max(len(chain.samples), 1) for chain in chains]
         )
-        few = self.samples_["z"][:: -(-len(samples) // MAX_COMPARED)]
+        every = -(-len(samples) // MAX_COMPARED)
+        shown_first = np.argsort(
+            self.sample_chain_[::every] != best, kind="stable"
+        )  # of equal ones
+        few = self.samples_["z"][::every][shown_first]
         z = few[point_partition(few)]
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
         self.n_components_ = int(z.max()) + 1
@@ -300,9 +304,8 @@ class DPMixture(ClusterMixin, SampledModel):
             many = len(self.data_) >= MANY_ROWS and sampler.fam.name in ROWS
             name = "subclusters" if many else "collapsed"
         self.sampler_ = name
-        first = self._rounds()[0] // 2 if self.burn_in is None else self.burn_in
         kind = MixtureMoves if name == "collapsed" else SubclusterSampler
-        tuned = partial(kind, tune=min(50, (first + 1) // 2))
+        tuned = partial(kind, tune=(self._tuning(100) + 1) // 2)
         moves = with_moves(self, sampler, tuned, self.split_merge)
         alone = moves is sampler and name == "subclusters"
         return SubclusterSampler(sampler, 0, tune=0) if alone else moves
@@ -375,7 +378,7 @@ class DPMixture(ClusterMixin, SampledModel):
         find_likelihood(self.likelihood)
         self.data_ = self._rows(X, reset=True)
         try:
-            sampler = self._sampler()
+            sampler = self._sampler(first=True)
         except ValueError as error:
             if not str(error).startswith(("X must not be negative", "X must be whole numbers")):
                 raise
@@ -383,12 +386,15 @@ class DPMixture(ClusterMixin, SampledModel):
         self.data_ = sampler.data.copy()  # which may be the caller's own rows
         return sampler
 
-    def _sampler(self) -> DPMixtureSampler:
-        "The sampler over the rows of the fit."
+    def _sampler(self, first: bool = False) -> DPMixtureSampler:
+        "The sampler over the rows of the fit, of whose default prior only the fit warns."
         fitted = self._as_fitted()
         fam = find_likelihood(fitted.likelihood)
         default_prior: Any = fam.default_prior
-        prior = default_prior(self.data_, **hyperparameters(fitted, fam, "likelihood"))
+        with warnings.catch_warnings():
+            if not first:
+                warnings.simplefilter("ignore", UserWarning)
+            prior = default_prior(self.data_, **hyperparameters(fitted, fam, "likelihood"))
         return DPMixtureSampler(fam, self.data_, prior, fitted.alpha, fitted.alpha_prior)
 
     def _log_weights(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:

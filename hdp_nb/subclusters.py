@@ -167,6 +167,12 @@ class Clusters:
         self.n, self.total, self.log_m = self.parted(a, part)
 
 # %% ../nbs/29_subclusters.ipynb #7fd7b5ac
+def _pick(rng, log_w):
+    "An index, drawn in proportion to exp(log_w)."
+    p = np.exp(log_w - log_w.max())  # sums of logs of 1e9 are not known to the digits of `choice`
+    return rng.choice(len(p), p=p / p.sum())
+
+
 class SubclusterSampler:
     """Gibbs sampling of a DP mixture by blocks of rows, with sub-cluster splits and merges.
 
@@ -247,6 +253,10 @@ class SubclusterSampler:
             `k` is not a whole number of at least 1.
         """
         return with_attributes(self, base=self.base.start(k))
+
+    def anneal_for(self, n: int) -> None:
+        "End what is done in young chains only after n sweeps, where time may end the next run."
+        self.tune = n
 
     def sweep(
         self, rng: np.random.Generator, state: SubclusterState
@@ -364,7 +374,7 @@ class SubclusterSampler:
                 new = np.append(n[[k]], 1), np.vstack([total[[k]], t]), (before, own)
                 parts.split(k, np.array([i]), new)
         else:
-            to = int(rng.choice(len(n), p=np.exp(log_w - sum_w)))
+            to = int(_pick(rng, log_w))
             log_a = sum_w - math.log(parts.alpha) - own + math.log(n_alone)
             log_a -= math.log(self.n - (n_alone - 1 - (n[to] == 1)))
             if rng.random() < math.exp(min(log_a, 0.0)):
@@ -405,7 +415,7 @@ class SubclusterSampler:
         elif K > 1:
             a = int(rng.integers(K))
             log_partners = parts.log_partners(a)
-            b = int(rng.choice(K, p=np.exp(log_partners)))
+            b = int(_pick(rng, log_partners))
             members = np.flatnonzero((parts.z == a) | (parts.z == b))
             second = parts.z[members] == b
             log_q = log_parts(self._launch(rng, members), second)
@@ -523,6 +533,5 @@ class SubclusterSampler:
             "n_proposals": self.n_proposals,
             "until": self.until,
             "scans": self.scans,
-            "tune": self.tune,
             "n_singles": self.n_singles,
         }

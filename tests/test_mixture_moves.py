@@ -120,3 +120,19 @@ def test_one_row_and_equal_rows():
                 "normal_known_variance", prior={"var": 1.0}, n_iter=20, random_state=0
             ).fit(X)
         assert 1 <= model.n_components_ <= len(X) and len(model.labels_) == len(X)
+
+
+@pytest.mark.parametrize("sampler", ["collapsed", "subclusters"])
+def test_a_time_that_is_ample_changes_nothing(sampler):
+    "And one that is not shortens what is done in young chains, none of which is kept."
+    z = np.repeat(np.arange(12), 30)
+    X = np.stack([z % 4, z // 4], 1) * 9.0 + np.random.default_rng(0).normal(size=(len(z), 2))
+    fit = lambda **more: DPMixture("normal", sampler=sampler, random_state=0, **more).fit(X)
+    plain, timed = fit(n_iter=60), fit(n_iter=60, max_time=1e6)
+    np.testing.assert_array_equal(plain.labels_, timed.labels_)
+    np.testing.assert_array_equal(plain.trace_["log_joint"], timed.trace_["log_joint"])
+    short = fit(n_iter=10**6, max_time=0.3)
+    young = "joined" if sampler == "collapsed" else "dissolved"
+    kept = short.traces_[young][:, short.burn_in_ :]
+    assert kept.size == 0 or np.nansum(kept) == 0
+    assert plain.traces_[young][:, 30:].sum() == 0

@@ -265,3 +265,27 @@ print(model.samples_["z"].astype(int).tobytes().hex()[:2000], model.n_components
         for n in (1, 2)
     }
     assert len(found) == 1
+
+
+def test_scale_that_is_lost_beside_the_squares():
+    "Two clusters so far apart that sums of squares have no digits for what is within."
+    z = np.random.default_rng(0).integers(0, 2, 2000)
+    x = (1e7 * z + np.random.default_rng(1).normal(size=2000))[:, None]
+    for name, scale in (("normal_inverse_gamma", 0.5), ("normal", 1.0)):
+        prior = {"scale": scale, "mean": 0.0, "kappa": 1e-12}
+        model = DPMixture(name, prior=prior, n_iter=4, sampler="subclusters", random_state=0)
+        with pytest.raises(ValueError, match="^prior scale must not be lost beside the squares"):
+            model.fit(x)
+        nearer = x - 9.9e6 * z[:, None]
+        assert len(model.fit(nearer).labels_) == 2000
+    found = DPMixture("normal_inverse_gamma", prior={"scale": 0.5, "kappa": 1e-12}, n_iter=20)
+    assert found.set_params(sampler="collapsed", random_state=0).fit(x).n_components_ == 2
+
+
+def test_rows_of_a_hundred_million_counts():
+    "Log probabilities of 1e9, whose exponentials add up to 1 in few digits."
+    rng = np.random.default_rng(0)
+    z = rng.integers(0, 5, 2000)
+    X = rng.multinomial(10**8, rng.dirichlet(np.full(20, 0.5), 5)[z])
+    model = DPMixture("multinomial", n_iter=12, sampler="subclusters", random_state=0).fit(X)
+    assert adjusted_rand_score(model.labels_, z) == 1
