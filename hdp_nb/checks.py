@@ -684,17 +684,17 @@ def check_counts(X: Any) -> np.ndarray:
 
     Returns
     -------
-    int64 array, shape of `X`
-        Dense.
+    int64 array, shape of `X`, dense
 
     Raises
     ------
     ValueError
         If `X` is empty, or holds anything but whole numbers of at least 0.
     """
-    out = check_reals(X)
+    stored = X.tocsr().data if hasattr(X, "toarray") and X.nnz else X
+    out = check_reals(stored)
     if out.min() < 0:
         raise ValueError(f"X must not be negative, got {out.min():g}")
     if (out != np.floor(out)).any():
         raise ValueError(f"X must be whole numbers, got {out[out != np.floor(out)][0]:g}")
-    return out.astype(np.int64)
+    return (out if stored is X else X.toarray()).astype(np.int64, copy=False)

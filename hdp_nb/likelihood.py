@@ -421,7 +421,7 @@ def _check_count_rows(X, prior):
 
 def _default_row_prior(X, **hyper):
     "Prior for as many words as X has columns; see `make_dirichlet_prior` for `hyper`."
-    X = check_counts(X)
+    X = X if hasattr(X, "toarray") else check_counts(X)  # check_data looks into a sparse one
     if X.ndim != 2:
         raise ValueError(f"X must have one row of counts per observation, got shape {X.shape}")
     return make_dirichlet_prior(**{"n_words": X.shape[1], **hyper})

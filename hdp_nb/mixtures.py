@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import issparse
 from scipy.special import logsumexp
 from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -242,8 +243,8 @@ class DPMixture(ClusterMixin, SampledModel):
         Parameters
         ----------
         X : array, shape (n, n_columns)
-            Counts may be sparse, or a Corpus, whose documents are the rows; symbols may come as one
-            flat array.
+            Counts may be sparse, or a Corpus, whose documents are the rows; they are kept dense,
+            eight bytes for every row and column. Symbols may come as one flat array.
         y : ignored
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the component of
@@ -273,9 +274,7 @@ class DPMixture(ClusterMixin, SampledModel):
             np.arange(len(chains)), [max(len(chain.samples), 1) for chain in chains]
         )
         every = -(-len(samples) // MAX_COMPARED)
-        shown_first = np.argsort(
-            self.sample_chain_[::every] != best, kind="stable"
-        )  # of equal ones
+        shown_first = np.argsort(self.sample_chain_[::every] != best, kind="stable")
         few = self.samples_["z"][::every][shown_first]
         z = few[point_partition(few)]
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
@@ -383,7 +382,8 @@ class DPMixture(ClusterMixin, SampledModel):
             if not str(error).startswith(("X must not be negative", "X must be whole numbers")):
                 raise
             raise ValueError(f'{error}; likelihood="normal" takes such numbers') from error
-        self.data_ = sampler.data.copy()  # which may be the caller's own rows
+        own = issparse(self.data_)  # dense ones may be the caller's
+        self.data_ = sampler.data if own else sampler.data.copy()
         return sampler
 
     def _sampler(self, first: bool = False) -> DPMixtureSampler:
