@@ -135,8 +135,8 @@ class SampledModel(SavedModel):
     ) -> tuple[list[Chain], int]:
         """Run the chains, each with its own sampler if there is a list.
 
-        Sets burn_in_, trace_, traces_, convergence_ and converged_. Returns the chains, and the
-        index of the one to show.
+        Sets burn_in_, thin_, trace_, traces_, convergence_ and converged_. Returns the chains and
+        the index of the one to show.
         """
         rounds, n_chains = self._rounds(), check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
         rng, note, chains = as_rng(self.random_state), "", list[Chain]()
