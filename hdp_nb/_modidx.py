@@ -2101,6 +2101,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                      'hdp_nb.stream_gibbs._start_minibatch': ( 'stream_gibbs.html#_start_minibatch',
                                                                                'hdp_nb/stream_gibbs.py'),
                                      'hdp_nb.stream_gibbs.about_alpha': ('stream_gibbs.html#about_alpha', 'hdp_nb/stream_gibbs.py'),
+                                     'hdp_nb.stream_gibbs.assign_held': ('stream_gibbs.html#assign_held', 'hdp_nb/stream_gibbs.py'),
                                      'hdp_nb.stream_gibbs.first_sampled_state': ( 'stream_gibbs.html#first_sampled_state',
                                                                                   'hdp_nb/stream_gibbs.py'),
                                      'hdp_nb.stream_gibbs.gain_of_merge': ('stream_gibbs.html#gain_of_merge', 'hdp_nb/stream_gibbs.py'),

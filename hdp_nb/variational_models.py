@@ -516,6 +516,8 @@ class OnlineHDP(VariationalTopics):
         the result depends on the documents and their order, and not on how they are cut into
         minibatches. After every minibatch the model is complete, what waits included: it can
         predict, be saved, be loaded elsewhere, and go on, with the same result to the last bit.
+        With e_step="gibbs" what waits is added to the topics that there are, since new ones are
+        born in steps only; before the first step they are those of its first 500 documents.
 
         Parameters
         ----------

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
@@ -19,6 +20,7 @@ from hdp_nb.stream_gibbs import (
     SampledState,
     SweepRules,
     Tokens,
+    assign_held,
     first_sampled_state,
     gibbs_step,
     list_tokens,
@@ -169,6 +171,32 @@ def test_documents_that_wait_show_and_are_forgotten(bars):
     shown = (model.state_["lam"] - model.state_["eta"]).sum()
     before = (model.waiting_["before_lam"] - model.waiting_["before_eta"]).sum()
     assert shown > before + 1500
+
+
+def test_documents_that_wait_make_nothing_worse():
+    corpus = make_bars(
+        n_docs=2400, doc_len=40, grid=5, n_test=300, concentration=2.0, random_state=2
+    )
+    score = {}
+    for n in (400, 1199, 1200, 1800, 2399):
+        model = quick(n_topics=10, batch_size=1200, n_sweeps=10).partial_fit(corpus[0][:n])
+        assert model.state_["seen"] == n and model.state_["mass"] == n
+        score[n] = model.score(corpus[1].test)
+    assert score[1199] > score[400] - 0.005
+    assert min(score[1800], score[2399]) > score[1200] - 0.005, score
+
+
+def test_topics_held_while_documents_wait_have_the_enumerated_posterior():
+    phi, weights = np.array([[0.7, 0.2], [0.3, 0.8]]), np.array([0.5, 1.5])
+    p, x = np.zeros((2, 2, 2)), np.array([0, 1, 0])
+    for z in np.ndindex(p.shape):
+        n = np.bincount(z, minlength=2)
+        p[z] = np.exp(gammaln(weights + n).sum() + np.log(phi[x, z]).sum())
+    found, rng, n = np.zeros_like(p), np.random.default_rng(0), 20_000
+    words, offsets, z = np.tile(x, n), np.arange(n + 1) * 3, np.zeros(3 * n, np.int64)
+    assign_held(rng, z, words, offsets, phi, weights, 10)
+    np.add.at(found, tuple(z.reshape(n, 3).T), 1 / n)
+    assert abs(found - p / p.sum()).max() < 0.012
 
 
 def test_several_passes_replace_what_is_known(bars):
