@@ -67,7 +67,7 @@ class SweepRules(NamedTuple):
     n_topics: int = 100  # among which the tokens of the first are dealt out
     misfits: int = 5  # documents that begin with a topic of their own
     first_eta: float = 0.5  # eta stays within a factor of ten of it
-    births: bool = True  # whether topics are born
+    births: bool = True  # whether topics are born, and those that are alike merged
 
 
 class Tokens(NamedTuple):
@@ -482,7 +482,7 @@ def gibbs_step(
     for i in range(sweeps):
         if births and rules.misfits and not began and i == 1:
             sampled = set_misfits_apart(rng, sampled, tokens, rules.misfits)
-        if i % rules.sweeps == rules.sweeps // 2 and i > 0:
+        if births and i % rules.sweeps == rules.sweeps // 2 and i > 0:
             before_merges = int(sampled.K)
             sampled, tables = merge_alike(rng, sampled, tokens, tables, scale)
             merges += before_merges - int(sampled.K)

@@ -233,16 +233,17 @@ class OnlineHDP(VariationalTopics):
     Parameters
     ----------
     n_topics : int
-        Topics to begin with. If `split_merge` is False, their number stays as it is. With
-        n_passes="auto" a second stream begins with ten times as many. e_step="gibbs" deals the
-        first minibatch out among them, and a stream that is alone among ten times as many.
+        Topics to begin with. If `split_merge` is False, their number stays as it is, but that
+        e_step="gibbs" drops those that have lost their last token. Otherwise, with n_passes="auto",
+        a second stream begins with ten times as many. e_step="gibbs" deals the first minibatch out
+        among them, and a stream that is alone, with `split_merge`, among ten times as many.
     e_step : {"variational", "gibbs"}
         How the documents of a minibatch are inferred. "gibbs" samples the topics of their tokens,
         with all topics integrated out: nearer to a sampler after one pass, with minibatches of
         thousands of documents. Topics are then born and die as in a sampler; without `split_merge`
-        none is born. With n_passes="auto" each stream makes one pass, and documents that are
-        learned from last say which of the two is better; eta stays within a factor of ten of its
-        start.
+        none is born, and none merged. With n_passes="auto" each stream makes one pass, and
+        documents that are learned from last say which of the two is better; eta stays within a
+        factor of ten of its start.
     n_sweeps : int
         Gibbs sweeps of every minibatch, and ten times as many of the first; for e_step="gibbs".
     split_merge : bool
@@ -577,10 +578,10 @@ class OnlineHDP(VariationalTopics):
     def _ways(self, apart: bool = False) -> list[Any]:
         """How a stream learns from documents, or each of two that begin apart.
 
-        One that samples begins with many topics, any other with few.
+        One that samples, and in which topics are born, begins with many, any other with few.
         """
         few, many, sampled = self.n_topics, MANY_MORE * self.n_topics, self.e_step == "gibbs"
-        starts = [many if sampled else few]
+        starts = [many if sampled and self.split_merge else few]
         if apart:
             starts = [few, many] if self.split_merge else 2 * starts
         if not sampled:

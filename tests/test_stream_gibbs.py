@@ -211,6 +211,15 @@ def test_no_births_without_split_merge(bars):
     assert (np.diff(trace["n_topics"]) <= 0).all() and trace["n_topics"][0] <= 30
 
 
+def test_as_many_topics_as_asked_for_without_split_merge(bars):
+    seven = dict(n_topics=7, split_merge=False)
+    for learn in (quick(**seven).fit, quick(**seven).partial_fit):
+        model = learn(bars[0])
+        assert model.n_topics_ == 7 and (model.trace_["n_topics"] == 7).all()
+        assert not model.trace_["merges"].any()
+    assert quick(**seven).partial_fit(bars[0][:90]).n_topics_ == 7  # which wait
+
+
 def test_ctrl_c_and_empty_documents(bars):
     def stop(i, state):
         if i == 1:
