@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['TOKEN', 'LANGUAGES', 'find_languages', 'CountOptions', 'check_count_options',
            'document_limits', 'ChosenWords', 'choose_words', 'count_texts', 'recount_texts',
-           'pack_vectorizer', 'unpack_vectorizer', 'as_list', 'check_one_column', 'is_texts']
+           'share_unknown', 'pack_vectorizer', 'unpack_vectorizer', 'as_list', 'check_one_column',
+           'is_texts']
 
 # %% ../nbs/03_counting.ipynb #8aa2caac
 import logging
@@ -450,6 +451,29 @@ def recount_texts(texts: Iterable[str], vectorizer: Any, groups: Any = None) -> 
         If `texts` holds anything but strings, or no text at all.
     """
     return _as_counted(as_list(texts), vectorizer, groups)
+
+
+def share_unknown(texts: Iterable[str], vectorizer: Any) -> float:
+    """Compute the share of the words of new texts that a model does not know.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    vectorizer : CountVectorizer
+        That of the corpus of the fit.
+
+    Returns
+    -------
+    float
+        From 0 to 1, function words that it has left out not counted, of languages that are found in
+        the texts.
+    """
+    counts, *_ = _counts(as_list(texts), vectorizer)
+    known = set(vectorizer.vocabulary)
+    stop = frozenset().union(*find_languages(counts).values()) - known
+    left = {word: n for word, n in counts.items() if word.lower() not in stop}
+    unknown = sum(n for word, n in left.items() if word not in known)
+    return unknown / max(sum(left.values()), 1)
 
 
 def pack_vectorizer(vectorizer: Any) -> dict[str, Any]:

@@ -7,18 +7,20 @@ __all__ = ['SHORT', 'MANY_MORE', 'ONLINE_TRACE', 'VariationalHDP', 'OnlineHDP']
 
 # %% ../nbs/67_variational_models.ipynb #c9d33ff6
 import json
+import logging
 import warnings
 from collections.abc import Callable
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from .checks import as_rng, check_int, check_number
+from .checks import as_rng, check_int, check_number, plural
 from .convergence import Convergence, ConvergenceWarning, judge
 from .corpus import Corpus
+from .counting import is_texts, share_unknown
 from .e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
 from .files import rng_from_dict, rng_to_dict
 from .model import PriorLike, Seed
@@ -201,6 +203,8 @@ class VariationalHDP(VariationalTopics):
 # %% ../nbs/67_variational_models.ipynb #25e531ae
 # The traces that models of this process append to: no part of a model, which may be saved.
 _ROWS: WeakKeyDictionary[Any, Rows] = WeakKeyDictionary()
+_TOLD: WeakSet[Any] = WeakSet()  # models that have said that they leave words out
+_log = logging.getLogger("hdp_nb")
 SHORT = 10  # passes that minibatches are cut for where their number is not known
 MANY_MORE = 10  # times as many topics a second stream begins with
 ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", *ONLINE_MOVES)
@@ -523,7 +527,11 @@ class OnlineHDP(VariationalTopics):
         Parameters
         ----------
         X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
-            The first minibatch sets the vocabulary.
+            The first minibatch sets the vocabulary. Of texts, words that it does not have are left
+            out, and one line of logging says what share of the tokens they are (logger "hdp_nb"):
+            the first time, and then where it is half or more. Documents that lose all their words
+            count as documents without any. A vocabulary for the whole stream comes with a Corpus,
+            or with counts.
         y : ignored
 
         Returns
@@ -533,11 +541,15 @@ class OnlineHDP(VariationalTopics):
         Raises
         ------
         ValueError
-            A bad argument, bad counts, or words other than those of the first minibatch.
+            A bad argument, bad counts, or a Corpus or columns with words other than those of the
+            first minibatch.
         """
         options, first = self._options(), not hasattr(self, "state_")
         (way,) = self._ways()
+        X = list(X) if hasattr(X, "__next__") else X
         corpus = self._corpus(X, reset=first)
+        if not first and is_texts(X):
+            self._tell_unknown(X, corpus)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:
             raise ValueError(
                 f"n_docs must be at least the {corpus.n_docs} documents of the minibatch, got"
@@ -564,6 +576,21 @@ class OnlineHDP(VariationalTopics):
             before = {f"before_{name}": value for name, value in state._asdict().items()}
             self.waiting_ = rest._asdict() | before
         return self
+
+    def _tell_unknown(self, texts: Any, corpus: Corpus) -> None:
+        "Log what share of the tokens of a minibatch the vocabulary does not have, if that is news."
+        share = share_unknown(texts, self.vectorizer_)
+        if not share or (self in _TOLD and share < 0.5):
+            return
+        _TOLD.add(self)
+        empty = int((corpus.doc_lengths == 0).sum())
+        _log.warning(
+            "%.1f%% of the tokens of X left out: words that the first minibatch, which sets the"
+            " vocabulary, does not have; %s of %s without any other (see partial_fit)",
+            100 * share,
+            f"{empty:,}",
+            plural(corpus.n_docs, "document"),
+        )
 
     def _resume(self, way: Any) -> tuple[np.random.Generator, OnlineState, Rows]:
         "Generator, state without the documents that wait, and trace, to go on from."

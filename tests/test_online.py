@@ -3,6 +3,7 @@ recomputation, topics found from any start, OnlineHDP.
 """
 
 import copy
+import logging
 import pickle
 import warnings
 
@@ -16,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
+from hdp_nb.counting import share_unknown
 from hdp_nb.e_step import (
     Hyperpriors,
     distinct_words,
@@ -1023,3 +1025,17 @@ def test_scikit_learn_contract(estimator, check):
 
 def test_quick_start(tmp_path, monkeypatch):
     check_quick_start("OnlineHDP", tmp_path, monkeypatch)
+
+
+def test_words_that_the_first_minibatch_lacks_are_not_left_out_in_silence(caplog):
+    first = ["red green blue"] * 60 + ["cat dog cow"] * 60
+    half, few = ["red green zinc iron"] * 100, ["red green cat dog iron"] * 100
+    model = OnlineHDP(n_topics=2, random_state=0).partial_fit(first)
+    with caplog.at_level(logging.WARNING, "hdp_nb"):
+        model.partial_fit(first[:70])
+        assert not caplog.records
+        model.partial_fit(few).partial_fit(few).partial_fit(iter(half + ["tin"] * 50))
+    told = [record.getMessage() for record in caplog.records]
+    assert [line.split(" of the tokens")[0] for line in told] == ["20.0%", "55.6%"]
+    assert "0 of 100 documents without" in told[0] and "50 of 150 documents without" in told[1]
+    assert share_unknown(["the red of the iron and the red"], model.vectorizer_) == 1 / 3
