@@ -2494,6 +2494,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                          'hdp_nb/variational_models.py'),
                                            'hdp_nb.variational_models.VariationalHDP.__init__': ( 'variational_models.html#variationalhdp.__init__',
                                                                                                   'hdp_nb/variational_models.py'),
+                                           'hdp_nb.variational_models.VariationalHDP._warn_if_rising': ( 'variational_models.html#variationalhdp._warn_if_rising',
+                                                                                                         'hdp_nb/variational_models.py'),
                                            'hdp_nb.variational_models.VariationalHDP.fit': ( 'variational_models.html#variationalhdp.fit',
                                                                                              'hdp_nb/variational_models.py'),
                                            'hdp_nb.variational_models._learn': ( 'variational_models.html#_learn',

@@ -50,7 +50,10 @@ class VariationalHDP(VariationalTopics):
 
     Every pass over the documents raises a bound on the log evidence (Bryant & Sudderth 2012,
     section 2.2). Of the topics that it is given, many that are not needed end unused; small ones
-    may stay, since passes merge no topics.
+    may stay, since passes merge no topics. A fit is one local optimum, which depends on the topics
+    that it begins with: fit with several values of `random_state`, and take the one with the
+    highest `trace_["bound"][-1]`. Where `max_iter` ends a fit before `tol` is met, there is a
+    ConvergenceWarning.
 
     Parameters
     ----------
@@ -70,7 +73,7 @@ class VariationalHDP(VariationalTopics):
     max_iter : int
         Most passes over the documents.
     tol : float
-        Relative change of the bound at which to stop.
+        Relative change of the bound at which to stop; with 0 all `max_iter` passes are made.
     n_jobs : int or None
         Threads (None: 1, -1: one per core); the result does not depend on it.
     random_state : None, int or numpy.random.Generator
@@ -195,10 +198,26 @@ class VariationalHDP(VariationalTopics):
         state = state._replace(lam=lam, beta=np.append(weights, rest))
         self.state_ = state._asdict()
         self._show()
+        self._warn_if_rising()
         own = np.column_stack([n[:, used], np.zeros(len(n))])
         own += state.alpha * state.beta
         self.doc_topic_ = self._collected(own / own.sum(axis=1, keepdims=True), self.matches_)
         return self
+
+    def _warn_if_rising(self) -> None:
+        "Warn where the last pass that max_iter allows has changed the bound by more than tol."
+        bound = self.trace_["bound"]
+        rise = abs(np.diff(bound[-2:])).sum() / abs(bound[-1]) if len(bound) > 1 else np.inf
+        if self.n_iter_ < self.max_iter or not self.tol or rise <= self.tol:
+            return
+        last = f"pass {self.n_iter_}, the last, has changed it by {rise:.2g} of its size"
+        warnings.warn(
+            f"max_iter={self.max_iter} ended the fit before the bound had settled:"
+            f" {last if np.isfinite(rise) else 'one pass cannot tell'}, and tol is {self.tol:g}."
+            ' Give a larger max_iter, or a tol that is enough; trace_["bound"] shows how it rose.',
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 # %% ../nbs/67_variational_models.ipynb #25e531ae
 # The traces that models of this process append to: no part of a model, which may be saved.

@@ -2,6 +2,8 @@
 Carlo; batch inference and VariationalHDP.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,6 +14,7 @@ from scipy.special import digamma, gammaln
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb import e_step as e_step_module
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.e_step import (
     EStepRules,
@@ -437,6 +440,27 @@ def test_variational_hdp_is_kept_whole(bars, tmp_path):
             other.transform(bars[0]), model.transform(bars[0])
         )
     assert model.score(bars[1].test) == again.score(bars[1].test)
+
+
+def test_a_fit_that_max_iter_ends_says_so(bars):
+    fit = lambda **params: VariationalHDP(n_topics=8, random_state=0, **params).fit(bars[0])
+    says = "max_iter=3 .* pass 3, the last, has changed it by 0.0.* tol is 1e-05"
+    with pytest.warns(ConvergenceWarning, match=says) as told:
+        fit(max_iter=3)
+    assert told[0].filename == __file__
+    with pytest.warns(ConvergenceWarning, match="max_iter=1 .* one pass cannot tell"):
+        fit(max_iter=1)
+
+    def stop(i, state):
+        if i == 2:
+            raise KeyboardInterrupt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        n_iter = fit(tol=1e-3).n_iter_
+        assert fit(tol=1e-3, max_iter=n_iter).n_iter_ == n_iter  # settled in the last pass
+        fit(tol=0, max_iter=3)  # as many passes as asked for
+        VariationalHDP(n_topics=8, random_state=0).fit(bars[0], callback=stop)
 
 
 def test_callback_of_passes(bars):
