@@ -521,7 +521,7 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         return tags
 
-    def _corpus(self, X: Any, reset: bool = False) -> Corpus:
+    def _corpus(self, X: Any, reset: bool = False, min_tokens: int = 1) -> Corpus:
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
         X = list(X) if hasattr(X, "__next__") else X
         X = count_texts(X) if reset and is_texts(X) else count_for(self, X)
@@ -546,7 +546,7 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             if X.vectorizer is not None:
                 self.vectorizer_ = X.vectorizer
         if reset:
-            corpus = as_corpus(X)
+            corpus = as_corpus(X, min_tokens=min_tokens)
             names = getattr(self, "feature_names_in_", None)
             words = corpus.vocab if names is None else names.tolist()
             self.vocabulary_ = check_vocab(words) if words else None

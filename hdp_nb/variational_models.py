@@ -546,11 +546,11 @@ class OnlineHDP(VariationalTopics):
         Parameters
         ----------
         X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
-            The first minibatch sets the vocabulary. Of texts, words that it does not have are left
-            out, and one line of logging says what share of the tokens they are (logger "hdp_nb"):
-            the first time, and then where it is half or more. Documents that lose all their words
-            count as documents without any. A vocabulary for the whole stream comes with a Corpus,
-            or with counts.
+            The first minibatch sets the vocabulary; its counts may all be 0. Of texts, words that
+            it does not have are left out, and one line of logging says what share of the tokens
+            they are (logger "hdp_nb"): the first time, and then where it is half or more. Documents
+            that lose all their words count as documents without any. A vocabulary for the whole
+            stream comes with a Corpus, or with counts.
         y : ignored
 
         Returns
@@ -566,7 +566,7 @@ class OnlineHDP(VariationalTopics):
         options, first = self._options(), not hasattr(self, "state_")
         (way,) = self._ways()
         X = list(X) if hasattr(X, "__next__") else X
-        corpus = self._corpus(X, reset=first)
+        corpus = self._corpus(X, reset=first, min_tokens=0)
         if not first and is_texts(X):
             self._tell_unknown(X, corpus)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:

@@ -6,6 +6,7 @@
 __all__ = ['VariationalTopics']
 
 # %% ../nbs/62_variational_topics.ipynb #62ab0002
+import numbers
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -39,7 +40,11 @@ class VariationalTopics(BaseTopicModel):
     n_jobs: Any
 
     def _priors(self) -> tuple[Any, Any]:
-        "Check the concentrations and return the priors of alpha and gamma; None holds one fixed."
+        "Check what all have and return the priors of alpha and gamma; None holds one fixed."
+        for name in ("learn_concentrations", "learn_eta", "split_merge"):
+            value = getattr(self, name, False)
+            if not isinstance(value, (bool, np.bool_, numbers.Integral)) or value not in (0, 1):
+                raise ValueError(f"{name} must be True or False, got {value!r}")
         check_int("n_topics", self.n_topics, 1)
         check_concentrations(gamma=self.gamma, alpha=self.alpha)
         check_eta(self.eta, getattr(self, "n_features_in_", 1), 1e-12)

@@ -927,6 +927,22 @@ def test_minibatches_of_nothing(bars):
     assert model.state_["t"] == 1 and model.state_["seen"] == 550  # steps of nothing but zeros
 
 
+@pytest.mark.parametrize("e_step", ["variational", "gibbs"])
+def test_a_stream_that_begins_with_nothing(bars, e_step, tmp_path):
+    X = np.vstack([np.zeros((130, 25), int), bars[0][:120].to_matrix().toarray()])
+    start = dict(batch_size=100, e_step=e_step, n_sweeps=1)
+    want, model = quick(**start).partial_fit(X), quick(**start)
+    for rows in np.split(X, [3, 120, 125, 131]):
+        model.partial_fit(rows)
+        model.save(tmp_path / "model.npz")
+        model = OnlineHDP.load(tmp_path / "model.npz")
+        assert np.isfinite(model.components_).all() and np.isfinite(model.score(bars[1].test))
+    assert all(np.array_equal(model.state_[name], a) for name, a in want.state_.items())
+    assert model.rng_ == want.rng_ and model.state_["seen"] == 250
+    with pytest.raises(ValueError, match="X must hold at least 1 token, got 0 in 130 documents"):
+        quick(**start).fit(X[:130])
+
+
 def test_a_fit_with_empty_documents_and_unused_words():
     X = np.zeros((40, 12), int)
     X[::2, :6] = np.random.default_rng(0).poisson(2, (20, 6))
@@ -1000,8 +1016,6 @@ def test_bad_minibatches_change_nothing(bars, X, says):
     with pytest.raises(ValueError, match=says):
         model.partial_fit(X)
     assert all(np.array_equal(model.state_[name], value) for name, value in before.items())
-    with pytest.raises(ValueError):
-        quick().partial_fit(np.zeros((4, 25), int))  # the first minibatch must have a token
 
 
 class WholeOnline(OnlineHDP):
@@ -1009,13 +1023,13 @@ class WholeOnline(OnlineHDP):
     first.
     """
 
-    def _corpus(self, X, reset=False):
+    def _corpus(self, X, reset=False, min_tokens=1):
         if not isinstance(X, Corpus):
             try:
                 X = sp.csr_array(X).ceil() if sp.issparse(X) else np.ceil(X)
             except TypeError:
                 pass
-        return super()._corpus(X, reset)
+        return super()._corpus(X, reset, min_tokens)
 
 
 @parametrize_with_checks([WholeOnline(n_topics=4, batch_size=20, n_passes=2)])
@@ -1039,3 +1053,16 @@ def test_words_that_the_first_minibatch_lacks_are_not_left_out_in_silence(caplog
     assert [line.split(" of the tokens")[0] for line in told] == ["20.0%", "55.6%"]
     assert "0 of 100 documents without" in told[0] and "50 of 150 documents without" in told[1]
     assert share_unknown(["the red of the iron and the red"], model.vectorizer_) == 1 / 3
+
+
+@pytest.mark.parametrize("name", ["split_merge", "learn_concentrations", "learn_eta"])
+def test_what_is_true_or_false_is_nothing_else(bars, name):
+    for value in ("no", None, 2, 1.0, np.array([True])):
+        for learn in ("fit", "partial_fit"):
+            with pytest.raises(ValueError, match=f"{name} must be True or False, got .+"):
+                getattr(OnlineHDP(**{name: value}), learn)(bars[0])
+    for value in (True, 0, 1, np.bool_(False), np.int64(1)):
+        OnlineHDP(**{name: value}).partial_fit(bars[0][:5])
+    if name != "split_merge":
+        with pytest.raises(ValueError, match=f"{name} must be True or False, got 'no'"):
+            VariationalHDP(**{name: "no"}).fit(bars[0])
