@@ -206,7 +206,7 @@ class SavedModel(BaseEstimator):
             "samples": {},
         }
         arrays = {}
-        for name, value in self._results().items():
+        for name, value in sorted(self._results().items()):  # whenever they were set
             if isinstance(value, np.ndarray):
                 # The names of a data frame's columns are an array of objects.
                 arrays[name] = value.astype(str) if value.dtype.hasobject else value

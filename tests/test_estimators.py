@@ -672,6 +672,24 @@ def test_texts_are_told_where_to_go(X):
 
 
 @pytest.mark.parametrize(
+    "model",
+    [
+        quick(),
+        quick(seed_words={"first": ["0", "1"]}),
+        VariationalHDP(4, max_iter=3, tol=0, random_state=0),
+        OnlineHDP(n_passes=1, random_state=0),
+    ],
+)
+def test_loaded_and_saved_again_the_same_bytes(bars, model, tmp_path):
+    words = [str(v) for v in range(bars.n_words)]
+    X = Corpus.from_matrix(bars.to_matrix(), words)
+    model.fit(X).save(tmp_path / "one.npz")
+    load_model(tmp_path / "one.npz").save(tmp_path / "other.npz")
+    one, other = ((tmp_path / f"{name}.npz").read_bytes() for name in ("one", "other"))
+    assert one == other
+
+
+@pytest.mark.parametrize(
     "X",
     [
         [[0, 1], [0, 1, 2], [3]],
