@@ -51,6 +51,8 @@ class Piece(NamedTuple):
     encoding : str or None
         Of lines and whole files; None for UTF-8, or of a whole file UTF-16 that begins with the
         byte order mark of that.
+    stamp : str
+        Of whole files: another one once any of them is written anew.
     """
 
     kind: str
@@ -60,6 +62,7 @@ class Piece(NamedTuple):
     files: tuple[str, ...] = ()
     part: Any = None
     encoding: str | None = None
+    stamp: str = ""
 
 
 def _open(path):
@@ -268,17 +271,15 @@ def _group_files(source, encoding):
             f"{source}: a folder must hold .txt files with one document each, or .jsonl or .parquet"
             " files; found none"
         )
-    sizes = [place.stat(name)[0] for name in names]
-    group = np.cumsum([0, *sizes[:-1]]) // PIECE_BYTES
-    return [
-        Piece(
-            "files",
-            place.path,
-            files=tuple(names[i] for i in np.flatnonzero(group == g)),
-            encoding=encoding,
-        )
-        for g in np.unique(group)
-    ]
+    stats = [place.stat(name) for name in names]
+    group = np.cumsum([0, *(size for size, _ in stats[:-1])]) // PIECE_BYTES
+    pieces = []
+    for g in np.unique(group):
+        own = np.flatnonzero(group == g)
+        stamp = hashlib.sha256(json.dumps([stats[i] for i in own]).encode()).hexdigest()[:16]
+        files = tuple(names[i] for i in own)
+        pieces.append(Piece("files", place.path, files=files, encoding=encoding, stamp=stamp))
+    return pieces
 
 
 def _has_plain_lines(encoding):
@@ -433,7 +434,8 @@ def pieces_of(place: Place, folder: str, source: Source) -> tuple[list[Piece], A
             )
         if pieces is not None:
             files = sorted({piece.path for piece in pieces if piece.kind != "files"})
-            said = [[piece[:5] for piece in pieces], [_stat(path) for path in files]]
+            stamps = [piece.stamp for piece in pieces if piece.stamp]
+            said = [[piece[:5] for piece in pieces], [_stat(path) for path in files] + stamps]
             return pieces, said + [encoding] * (encoding is not None), False
     elif not hasattr(docs, "__iter__"):
         raise ValueError(

@@ -7,12 +7,13 @@ import os
 import shutil
 import signal
 import sys
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hdp_nb import begin_shards, distributed, stream_shards
+from hdp_nb import begin_shards, distributed, engine, stream_shards
 from hdp_nb import shards as shards_module
 from hdp_nb.chain import run_chain
 from hdp_nb.corpus import Corpus
@@ -342,7 +343,7 @@ def test_tasks_and_topics_of_tokens_elsewhere(tmp_path, shards, whole):
 
 DEADLY = """
 import sys
-from hdp_nb import begin_shards, distributed, stream_shards
+from hdp_nb import begin_shards, distributed, engine, stream_shards
 from hdp_nb import shards as shards_module
 sys.path.insert(0, {folder!r})
 from test_distributed import kill_in_the_middle
@@ -372,6 +373,66 @@ def test_workers_one_of_which_is_killed(tmp_path, shards, whole):
         assert (
             workers[min(workers)] not in after.values() and workers[max(workers)] in after.values()
         )
+
+
+@pytest.fixture(scope="module")
+def two():
+    "A client with two worker processes."
+    pytest.importorskip("distributed")
+    with engine.local_workers(2) as client:
+        yield client
+
+
+def test_ctrl_c_of_a_terminal_leaves_the_workers(two):
+    "It goes to all processes; those that take the place of others ignore it, too."
+    task = lambda job, part: job + part
+    for again in (False, True):
+        if again:
+            two.restart()
+        workers = two.run(os.getpid)
+        for pid in workers.values():
+            os.kill(pid, signal.SIGINT)
+        assert dict(engine.on_engine(two, task, 1, range(5))) == {i: i + 1 for i in range(5)}
+        assert two.run(os.getpid) == workers
+
+
+def test_a_worker_that_has_just_died(two):
+    os.kill(min(two.run(os.getpid).values()), signal.SIGKILL)
+    for _ in range(3):
+        engine.check_client(two)
+
+
+def test_no_workers_left(monkeypatch):
+    dask = pytest.importorskip("distributed")
+    monkeypatch.setattr(engine, "PATIENCE", 0.5)
+    with (
+        dask.LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as cluster,
+        dask.Client(cluster) as client,
+        pytest.raises(OSError, match=r"client: .* no workers for 0\.5 seconds.* goes on"),
+    ):
+        list(engine.on_engine(client, max, 1, [2, 3]))
+
+
+def test_a_client_that_is_closed():
+    "By any way to give out tasks, from the beginning or on the way."
+    dask = pytest.importorskip("distributed")
+    with dask.LocalCluster(
+        n_workers=1, processes=False, dashboard_address=None, silence_logs=50
+    ) as cluster:
+        client = dask.Client(cluster)
+        results = engine.on_engine(client, lambda job, part: time.sleep(part), None, [0, 2])
+        next(results)
+        client.close()
+        for call in (
+            lambda: next(results),
+            lambda: list(engine.on_engine(client, max, 1, [2])),
+            lambda: list(engine.on_client(client, max, int, 1, [2])),
+            lambda: engine.sum_on_engine(client, max, int, 1, [2, 3]),
+        ):
+            with pytest.raises(OSError, match="client: the scheduler.* goes on from there"):
+                call()
+        with pytest.raises(OSError, match="client: the scheduler.* does not answer"):
+            engine.check_client(client)
 
 
 # ---------------------------------------------------------------- online inference

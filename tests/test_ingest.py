@@ -230,6 +230,24 @@ def test_interrupted_and_resumed(tmp_path, whole, monkeypatch, source, fails):
         assert place.read(name) == Place(tmp_path / "unbroken").read(name)
 
 
+def test_whole_files_that_were_rewritten_meanwhile(tmp_path, monkeypatch):
+    "With texts of the same lengths, so that only the time tells; one of many is enough."
+    path, plain = tmp_path / "texts", ingest.index_piece
+    path.mkdir()
+    for j in range(30):
+        (path / f"{j:02}.txt").write_text("apple banana cherry")
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 100)
+    monkeypatch.setattr(ingest, "index_piece", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        build_shards(tmp_path / "c", str(path), **OPTIONS | {"max_df": 1.0})
+    monkeypatch.setattr(ingest, "index_piece", plain)
+    (path / "17.txt").write_text("grape banana cherry")
+    with pytest.raises(ValueError, match="unfinished build of other texts.*fresh=True"):
+        build_shards(tmp_path / "c", str(path), **OPTIONS | {"max_df": 1.0})
+    options = OPTIONS | {"max_df": 1.0, "min_df": 1, "fresh": True}
+    assert "grape" in build_shards(tmp_path / "c", str(path), **options).vocab
+
+
 def test_fresh_discards_another_build(tmp_path, monkeypatch):
     plain = ingest.index_piece
     monkeypatch.setattr(ingest, "index_piece", lambda *args: 1 / 0)

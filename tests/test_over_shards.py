@@ -207,7 +207,7 @@ class OldWorker:
     def nthreads(self):
         return {"tcp://old:1": 1}
 
-    def run(self, call):
+    def run(self, call, on_error):
         return {"tcp://new:1": hdp_nb.__version__, "tcp://old:1": "0.0.9"}
 
 
