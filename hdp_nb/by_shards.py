@@ -132,7 +132,7 @@ def _fit_shards(args: argparse.Namespace) -> int:
 def _transform_shards(args: argparse.Namespace) -> int:
     "`hdp_nb shards transform`"
     model, corpus = _model(args.fit), hdp_nb.shards.ShardedCorpus(args.corpus)
-    with _workers(args) as client:
+    with _workers(args) as client, _said(args):
         hdp_nb.over_shards.transform_shards(
             model,
             corpus,
@@ -150,7 +150,7 @@ def _transform_shards(args: argparse.Namespace) -> int:
 def _score_shards(args: argparse.Namespace) -> int:
     "`hdp_nb shards score`"
     model, corpus = _model(args.fit), hdp_nb.shards.ShardedCorpus(args.corpus)
-    with _workers(args) as client:
+    with _workers(args) as client, _said(args):
         score = hdp_nb.over_shards.score_shards(
             model,
             corpus,
@@ -252,14 +252,14 @@ def add_shard_commands(commands: Any) -> None:
     p = add("transform", _transform_shards, "write the topics' shares in documents", run, corpus)
     p.add_argument("--out", required=True, metavar="PLACE", help="folder or URL for the shares")
     add_option(p, "--top", "only so many topics of each document", type=count_argument, metavar="N")
-    p.add_argument("--fresh", action="store_true", help="discard the rows of another model")
+    p.add_argument("--fresh", action="store_true", help="discard rows of other models or texts")
 
     p = add("score", _score_shards, "predict documents that the fit has not seen", run, corpus)
     p.add_argument("--out", required=True, metavar="PLACE", help="folder or URL for the scores")
     hide = "of the tokens of each document to hold out"
     add_option(p, "--test-size", hide, type=float, default=0.2, metavar="SHARE")
     add_option(p, "--seed", "of all randomness", type=int, default=0)
-    p.add_argument("--fresh", action="store_true", help="discard the scores of another model")
+    p.add_argument("--fresh", action="store_true", help="discard scores of other models or texts")
 
     of_tokens = "print the topics of a fit; with --out, write those of its documents' tokens"
     p = add(

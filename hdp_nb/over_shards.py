@@ -9,6 +9,7 @@ __all__ = ['OUTPUT', 'split_documents', 'score_documents', 'model_digest', 'Outp
 # %% ../nbs/81_over_shards.ipynb #97f06bff
 import hashlib
 import json
+import logging
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 from tqdm import tqdm
 
-from .checks import check_int
+from .checks import check_int, plural
 from .corpus import Corpus, as_corpus
 from .engine import check_client, connect, on_engine
 from .files import load_npz
@@ -136,6 +137,8 @@ def score_documents(
 
 # %% ../nbs/81_over_shards.ipynb #da996689
 OUTPUT = "_output.json"  # a name that readers of Parquet pass over
+_ROWS = re.compile(r".*-[0-9a-f]{8}\.parquet")
+_log = logging.getLogger("hdp_nb")
 
 
 def model_digest(model: Any) -> str:
@@ -178,14 +181,39 @@ def output_name(corpus: ShardedCorpus, i: int) -> str:
     return f"{Path(part.name).stem}-{part.sum:08x}.parquet"
 
 
+def _documents_digest(job, i, names):
+    "What tells the rows of the documents of shard i from those of others with the same tokens."
+    corpus = job.corpus
+    first = (
+        int(corpus.first[i]) if job.options["what"] == "score" else 0
+    )  # whose draws differ by it
+    found = hashlib.sha256(json.dumps([corpus.vocabulary, corpus.n_words, first, names]).encode())
+    found.update(corpus.lengths_of(i).astype(np.int64).tobytes())
+    return found.hexdigest()[:16]
+
+
+def _has_rows(place, name, said):
+    "Whether a file is there, and says this of itself."
+    try:
+        with place.open(name) as file, arrow()[1].ParquetFile(file) as table:
+            meta = json.loads((table.schema_arrow.metadata or {}).get(b"hdp_nb", b"{}"))
+    except (OSError, ValueError):  # damaged, or not there
+        return False
+    return meta == json.loads(json.dumps(said))
+
+
 def write_rows(job: Output, i: int) -> int:
-    "Write the rows of the documents of shard i; their number."
-    part = job.corpus.shard(i)
-    names = arrow()[0].array(job.corpus.names_of(i), "string")
-    columns = {"doc": names, "length": part.doc_lengths.astype(np.int32)}
-    data = write_table(columns | job.rows(job, i, part), job.options)
-    job.place.write(output_name(job.corpus, i), data)
-    return part.n_docs
+    "Write the rows of the documents of shard i, unless they are there; their number."
+    name, names = output_name(job.corpus, i), job.corpus.names_of(i)
+    said = job.options | {"documents": _documents_digest(job, i, names)}
+    if not _has_rows(job.place, name, said):
+        part = job.corpus.shard(i)
+        columns = {
+            "doc": arrow()[0].array(names, "string"),
+            "length": part.doc_lengths.astype(np.int32),
+        }
+        job.place.write(name, write_table(columns | job.rows(job, i, part), said))
+    return len(names)
 
 
 def known_words(model: Any, corpus: Corpus) -> Corpus:
@@ -217,10 +245,21 @@ def known_words(model: Any, corpus: Corpus) -> Corpus:
     return corpus if corpus.vocab == list(vocab) else corpus.over(vocab)
 
 
+def _note_unknown(model, corpus):
+    "Say how much of a corpus is left out, in a line of logging."
+    if model.vocabulary_ is None or corpus.vocab is None:
+        return
+    known = set(model.vocabulary_)
+    n = sum(n for word, n in zip(corpus.vocab, corpus.word_counts.tolist()) if word not in known)
+    if n:
+        said = "Left out: %s of words that the model does not know, %.3g %% of all"
+        _log.warning(said, plural(n, "token"), 100 * n / corpus.n_tokens)
+
+
 def _discard_rows(place):
     "Remove the rows of all shards, and the record of them; whatever else is there stays."
     for name in place.names(""):
-        if re.fullmatch(r".*-[0-9a-f]{8}\.parquet", name):
+        if _ROWS.fullmatch(name):
             place.remove(name)
     place.remove(OUTPUT)
 
@@ -228,27 +267,33 @@ def _discard_rows(place):
 def _write_output(job, client, progress, fresh):
     "All rows that are not there yet."
     place, said = job.place, json.dumps(job.options, sort_keys=True)
-    place.check_free(OUTPUT)
+    place.check_free(OUTPUT, f"{OUTPUT}.*.tmp")
     found = place.read(OUTPUT) if place.exists(OUTPUT) else said.encode()
     if found != said.encode():
         if b'"what"' not in found:
             raise ValueError(f"{place.at(OUTPUT)} is no record of rows, so it stays as it is")
-        if not fresh:
+        if not fresh and any(map(_ROWS.fullmatch, place.names(""))):
             raise ValueError(
                 f"out: {place.path} holds rows of another model, or with other options; fresh=True"
                 " discards them"
             )
         _discard_rows(place)
-    place.write(OUTPUT, said.encode())
-    there = frozenset(place.names(""))
     n = job.corpus.n_shards
-    left = [i for i in range(n) if output_name(job.corpus, i) not in there]
-    bar = {"total": n, "initial": n - len(left), "unit": "shard", "disable": not progress}
+    own = {output_name(job.corpus, i) for i in range(n)}
+    if others := [name for name in place.names("") if _ROWS.fullmatch(name) and name not in own]:
+        if not fresh:
+            raise ValueError(
+                f"out: {place.path} holds rows of documents that are not in the corpus,"
+                f" {others[0]}; fresh=True discards them"
+            )
+        _discard_rows(place)
+    place.write(OUTPUT, said.encode())
+    bar = {"total": n, "unit": "shard", "disable": not progress}
 
     def write(client):
         check_client(client)
         with tqdm(desc=job.options["what"], **bar) as shown:
-            for _ in on_engine(client, write_rows, job, left):
+            for _ in on_engine(client, write_rows, job, range(n)):
                 shown.update()
 
     if isinstance(client, str):
@@ -289,11 +334,12 @@ def transform_shards(
     ----------
     model : fitted topic model
     corpus : ShardedCorpus, or folder of one
-        Words that the model does not know are left out.
+        Words that the model does not know are left out; a line of logging (logger "hdp_nb") says
+        how many tokens are.
     out : str or Path
         Folder or URL for Parquet files, one for each shard, with columns doc, length and theta
-        (n_topics_ + 1 numbers, the last of all else). What is there of the same model is kept, and
-        the rest is added.
+        (n_topics_ + 1 numbers, the last of all else). What is there of the same model and documents
+        is kept, and the rest is added.
     top : int, optional
         Write only so many topics of each document, the largest first: columns topics (numbers of
         the rows of `components_`; n_topics_ is all else) and shares.
@@ -302,7 +348,8 @@ def transform_shards(
     progress : bool
         Whether to show it on standard error.
     fresh : bool
-        Whether to discard rows of another model, or with other options.
+        Whether to discard rows of another model, of documents that are not in the corpus, or with
+        other options.
 
     Returns
     -------
@@ -312,7 +359,8 @@ def transform_shards(
     Raises
     ------
     ValueError
-        A bad argument; a shard that is damaged or missing; rows of another model in `out`.
+        A bad argument; a shard that is damaged or missing; rows of another model, or of documents
+        that are not in the corpus, in `out`.
     OSError
         What cannot be read or written, by name. What is done is kept.
     """
@@ -320,6 +368,7 @@ def transform_shards(
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
     top = top if top is None else check_int("top", top, 1, model.n_topics_ + 1)
     known_words(model, Corpus([], [0], corpus.vocab, n_words=corpus.n_words))
+    _note_unknown(model, corpus)
     options = {"what": "transform", "model": model_digest(model), "top": top}
     job = Output(corpus, Place(out), _theta_rows, model, options)
     _write_output(job, client, progress, fresh)
@@ -373,6 +422,7 @@ def score_shards(
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
     empty = Corpus([], [0], corpus.vocab, n_words=corpus.n_words)
     split_documents(known_words(model, empty), test_size, seed)
+    _note_unknown(model, corpus)
     options = {"what": "score", "model": model_digest(model), "test_size": test_size, "seed": seed}
     job = Output(corpus, Place(out), _score_rows, model, options)
     _write_output(job, client, progress, fresh)
@@ -446,6 +496,10 @@ def topics_of_shards(
     chain = load_npz(Path(run) / "chain.npz")
     if "state/label" not in chain:
         raise ValueError(f"run: {run} holds no topics of tokens, as a fit of OnlineHDP has none")
+    if json.loads(chain["meta"].item())["identity"]["corpus"] != corpus.digest:
+        raise ValueError(
+            f"corpus must be that of the fit in {run}, as it was then, got {corpus.place.path}"
+        )
     t, label = int(chain["state/t"]), chain["state/label"]
     n = model.samples_[-1].n_vk.shape[1]
     to = model.matches_[len(model.matches_) - n :]

@@ -171,6 +171,95 @@ def test_workers_and_what_is_left_of_an_interruption(tmp_path, fitted, monkeypat
         assert Place(out).read(name) == Place(tmp_path / "here").read(name)
 
 
+def same_files(one, other):
+    names = sorted(path.name for path in one.iterdir())
+    return names == sorted(path.name for path in other.iterdir()) and all(
+        (one / name).read_bytes() == (other / name).read_bytes() for name in names
+    )
+
+
+@pytest.mark.parametrize("call", [transform_shards, score_shards])
+@pytest.mark.parametrize("other", ["names", "borders", "numbers"])
+def test_rows_of_the_same_tokens_in_other_documents(tmp_path, monkeypatch, call, other):
+    "They are made again; those that fit stay as they are."
+    monkeypatch.setattr(hdp_nb.ingest, "SHARD_TOKENS", 40)
+    texts = [" ".join("abcdefgh"[v % 8] * 2 for v in doc) for doc in BARS[:12]]
+    plain = [{"id": f"d{j}", "said": text} for j, text in enumerate(texts)]
+    changed = {
+        "names": [row | {"id": f"t{row['id']}"} for row in plain],
+        "borders": [
+            {"id": "d0", "said": ""},
+            {"id": "d1", "said": f"{texts[0]} {texts[1]}"},
+            *plain[2:],
+        ],
+        "numbers": [{"id": "", "said": ""}, *plain],  # all have the same names and lengths
+    }
+
+    def build(name, rows):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        options = {"column": "said", "id_column": "id", "min_df": 1, "max_df": 1.0}
+        return build_shards(tmp_path / name, path, stop_words=None, **options)
+
+    before, after = build("before", plain), build("after", changed[other])
+    assert before.n_shards == after.n_shards == 6
+    assert [part.sum for part in before.parts] == [part.sum for part in after.parts]
+    model, out = HDP(**MODEL | {"n_iter": 3}).fit(texts), tmp_path / "out"
+    times = lambda: [path.stat().st_mtime_ns for path in sorted(out.glob("*.parquet"))]
+    call(model, before, out)
+    first = times()
+    call(model, before, out)
+    assert times() == first
+    call(model, after, out)
+    again = [a != b for a, b in zip(first, times())]
+    call(model, after, tmp_path / "alone")
+    assert same_files(out, tmp_path / "alone")
+    few = other == "borders" or other == "numbers" and call is transform_shards
+    assert again == ([True] + [False] * 5 if few else [True] * 6)
+
+
+def test_rows_of_documents_that_are_not_in_the_corpus(tmp_path, fitted):
+    corpus, _, model = fitted
+    transform_shards(model, corpus, tmp_path / "out")
+    other = write_shards(tmp_path / "other", [[1, 2], [3]], n_words=16, format="parquet")
+    with pytest.raises(ValueError, match="documents that are not in the corpus, part.*fresh=True"):
+        transform_shards(model, other, tmp_path / "out")
+    assert len(rows(tmp_path / "out")["doc"]) == CORPUS.n_docs
+    transform_shards(model, other, tmp_path / "out", fresh=True)
+    assert len(rows(tmp_path / "out")["doc"]) == 2
+
+
+def test_what_ended_before_any_row_is_not_in_the_way(tmp_path, fitted, monkeypatch):
+    corpus, run, model = fitted
+    other = write_shards(tmp_path / "other", [[1, 2], [3]], n_words=16, format="parquet")
+    with pytest.raises(ValueError, match=f"corpus must be that of the fit in {run}.*got .*other"):
+        topics_of_shards(model, other, run, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setattr(over_shards, "write_rows", lambda job, i: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        transform_shards(model, corpus, tmp_path / "out")
+    monkeypatch.undo()
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / f"{over_shards.OUTPUT}.abcd.tmp").write_text("{")
+    for place in ("out", "killed"):
+        topics_of_shards(model, corpus, run, tmp_path / place)
+
+
+def test_words_that_the_model_does_not_know_are_counted(tmp_path, caplog):
+    model = HDP(**MODEL).fit(["sea whale sea", "whale ship"] * 5)
+    docs = ["sea whale moon", "moon moon star"]
+    options = {"min_df": 1, "max_df": 1.0, "stop_words": None}
+    corpus = build_shards(tmp_path / "corpus", docs, **options)
+    for call in (transform_shards, score_shards):
+        caplog.clear()
+        with caplog.at_level("WARNING", "hdp_nb"):
+            call(model, corpus, tmp_path / call.__name__)
+        (record,) = caplog.records
+        assert record.getMessage() == (
+            "Left out: 4 tokens of words that the model does not know, 66.7 % of all"
+        )
+
+
 def test_another_model_is_refused(tmp_path, fitted, online):
     corpus, _, model = fitted
     transform_shards(model, corpus, tmp_path / "out")
