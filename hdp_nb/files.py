@@ -60,7 +60,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     Raises
     ------
     OSError
-        If `path` is a folder or a device, or the file cannot be written.
+        If `path` is a folder or a device, or the file cannot be written; it names the file.
     """
     target = Path(os.path.realpath(path) if os.path.islink(path) else path)
     if target.exists() and not target.is_file():
@@ -73,6 +73,10 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        if error.errno and error.filename is None:  # a full disk does not say of which file
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

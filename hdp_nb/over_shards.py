@@ -184,9 +184,7 @@ def output_name(corpus: ShardedCorpus, i: int) -> str:
 def _documents_digest(job, i, names):
     "What tells the rows of the documents of shard i from those of others with the same tokens."
     corpus = job.corpus
-    first = (
-        int(corpus.first[i]) if job.options["what"] == "score" else 0
-    )  # whose draws differ by it
+    first = int(corpus.first[i]) if job.options["what"] == "score" else 0
     found = hashlib.sha256(json.dumps([corpus.vocabulary, corpus.n_words, first, names]).encode())
     found.update(corpus.lengths_of(i).astype(np.int64).tobytes())
     return found.hexdigest()[:16]
@@ -267,7 +265,7 @@ def _discard_rows(place):
 def _write_output(job, client, progress, fresh):
     "All rows that are not there yet."
     place, said = job.place, json.dumps(job.options, sort_keys=True)
-    place.check_free(OUTPUT, f"{OUTPUT}.*.tmp")
+    place.check_free(OUTPUT)
     found = place.read(OUTPUT) if place.exists(OUTPUT) else said.encode()
     if found != said.encode():
         if b'"what"' not in found:

@@ -20,7 +20,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
-from uuid import uuid4
 
 import numpy as np
 
@@ -118,17 +117,16 @@ class Place:
     def write(self, name: str, data: bytes) -> None:
         "Write a file, whole or not at all; an OSError says what fails."
         if self._fs:
-            self._do(name, "pipe_file", data)
+            try:
+                self._do(name, "pipe_file", data)
+            except FileNotFoundError:  # of a store that has folders, and not this one
+                self._do(name.rpartition("/")[0], "makedirs", exist_ok=True)
+                self._do(name, "pipe_file", data)
             return
         path = Path(self.at(name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with atomic_write(path) as file:
-                file.write(data)
-        except OSError as error:
-            if error.filename is None:  # a full disk does not say of which file
-                raise OSError(error.errno, error.strerror, str(path)) from error
-            raise
+        with atomic_write(path) as file:
+            file.write(data)
 
     def write_arrays(self, name: str, arrays: Mapping[str, Any]) -> None:
         "Write an .npz file, whole or not at all, even where two processes write the same."
@@ -139,9 +137,7 @@ class Place:
             return
         path = Path(self.at(name))
         path.parent.mkdir(parents=True, exist_ok=True)
-        own = path.with_name(f"{path.name}.{uuid4().hex}")
-        save_npz(own, arrays)
-        os.replace(own, path)
+        save_npz(path, arrays)
 
     def read_arrays(self, name: str) -> dict[str, np.ndarray]:
         "Read an .npz file; a ValueError says what is damaged, an OSError what fails."
@@ -168,7 +164,8 @@ class Place:
         Parameters
         ----------
         *ours : str
-            Patterns of names: where one of these is, this program has written before.
+            Patterns of names: where one of these is, or what a kill leaves of writing one, this
+            program has written before.
 
         Raises
         ------
@@ -179,7 +176,8 @@ class Place:
             found = sorted(os.listdir(self.path)) if os.path.isdir(self.path) else []
         else:
             found = self.names("")
-        if found and not any(fnmatch.fnmatch(name, mark) for name in found for mark in ours):
+        whole = [re.sub(r"(\.[0-9a-f]+\.tmp|\.lock)$", "", name) for name in found]
+        if found and not any(fnmatch.fnmatch(name, mark) for name in whole for mark in ours):
             raise ValueError(
                 f"{self.path} must be empty or hold what an earlier run has left, got {found[0]!r}"
             )

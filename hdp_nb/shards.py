@@ -10,7 +10,6 @@ __all__ = ['write_shards', 'ShardedCorpus', 'map_lengths', 'write_shard_topics',
 # %% ../nbs/80_shards.ipynb #9cc60e9b
 import hashlib
 import json
-import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
@@ -420,13 +419,14 @@ def map_lengths(corpus: ShardedCorpus, run: Path, client: Any = None) -> np.ndar
     """
     path = run / f"lengths-{corpus.digest}.npy"
     if not path.exists():
-        own = path.with_name(f"{path.name}.{uuid4().hex}.tmp")
-        made = np.lib.format.open_memmap(own, "w+", np.int64, (corpus.n_docs,))
-        for i, found in on_engine(client, _lengths_of, corpus, range(corpus.n_shards)):
-            made[corpus.first[i] : corpus.first[i + 1]] = found
-        made.flush()
-        del made
-        os.replace(own, path)
+        descr = np.lib.format.dtype_to_descr(np.dtype(np.int64))
+        header = {"descr": descr, "fortran_order": False, "shape": (corpus.n_docs,)}
+        with atomic_write(path) as file:  # no mapping: a full disk would end the process
+            np.lib.format.write_array_header_1_0(file, header)
+            begin = file.tell()
+            for i, found in on_engine(client, _lengths_of, corpus, range(corpus.n_shards)):
+                file.seek(begin + 8 * int(corpus.first[i]))
+                file.write(found.astype(np.int64).tobytes())
     with reading(path, "lengths"):
         lengths = np.asarray(np.load(path, mmap_mode="c"))
         check_entries("lengths", lengths, 0, shape=(corpus.n_docs,), whole=True)

@@ -2,8 +2,6 @@
 samplers draw the same from it; damage is named.
 """
 
-import contextlib
-import io
 import json
 import pickle
 import sys
@@ -15,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from hdp_nb import parquet
+from hdp_nb import files, parquet
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import fit
 from hdp_nb.parquet import Part, Place, read_part, runs_of, vocabulary_digest, write_part
-from hdp_nb.shards import ShardedCorpus, write_shards
+from hdp_nb.shards import ShardedCorpus, map_lengths, write_shards
 from hdp_nb.synthetic import make_bars
 from hdp_nb.topic_models import HDP
 from hdp_nb.variational_models import OnlineHDP
@@ -260,19 +258,47 @@ def test_places(tmp_path, monkeypatch):
         write_shards(tmp_path / "n", [[1]], format="csv")
 
 
-def test_a_full_disk(tmp_path, monkeypatch):
-    "It is named with the file, and what was there stays."
-    place = Place(tmp_path)
+@pytest.mark.parametrize("what", ["bytes", "arrays", "lengths"])
+def test_a_full_disk(tmp_path, monkeypatch, what):
+    "It is named with the file, what was there stays, and no half of a file is left."
+    corpus = write_shards(tmp_path / "corpus", iter(CORPUS), n_words=16, shard_tokens=300)
+    place = Place(tmp_path / "run")
     place.write("a", b"old")
+    name = f"lengths-{corpus.digest}.npy" if what == "lengths" else "a"
 
-    class Full(io.RawIOBase):
-        def write(self, data):
-            raise OSError(28, "No space left on device")
+    def full(fd):
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parquet, "atomic_write", lambda path: contextlib.nullcontext(Full()))
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match="No space left") as error:
-        place.write("a", b"new")
-    assert error.value.filename == str(tmp_path / "a") and place.read("a") == b"old"
+        {
+            "bytes": lambda: place.write("a", b"new"),
+            "arrays": lambda: place.write_arrays("a", {"b": np.arange(3)}),
+            "lengths": lambda: map_lengths(corpus, tmp_path / "run"),
+        }[what]()
+    assert error.value.filename == str(tmp_path / "run" / name)
+    assert place.names("") == ["a"] and place.read("a") == b"old"
+    monkeypatch.undo()
+    assert np.array_equal(map_lengths(corpus, tmp_path / "run"), corpus.doc_lengths)
+
+
+def test_folders_of_a_url_are_made(tmp_path):
+    place = Place((tmp_path / "none" / "yet").as_uri())
+    place.write("a/b", b"one")
+    assert place.read("a/b") == b"one" and place.names("a") == ["b"]
+
+
+def test_what_a_kill_leaves_is_ours(tmp_path):
+    place = Place(tmp_path)
+    for left in ("chain.npz.lock", "chain.npz.12ab34cd.tmp", "lengths-12.npy.12ab34cd.tmp"):
+        (tmp_path / left).touch()
+        place.check_free("chain.npz", "lengths-*.npy")
+        with pytest.raises(ValueError, match=f"must be empty .*got '{left}'"):
+            place.check_free("index.json")
+        (tmp_path / left).unlink()
+    (tmp_path / "chain.npz.old").touch()
+    with pytest.raises(ValueError, match="got 'chain.npz.old'"):
+        place.check_free("chain.npz")
 
 
 def test_without_pyarrow(tmp_path, shards, monkeypatch):
