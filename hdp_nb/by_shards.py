@@ -103,15 +103,18 @@ def _fit_shards(args: argparse.Namespace) -> int:
     common = {"random_state": args.seed, "verbose": not args.quiet, "n_jobs": args.n_jobs}
     if args.anchors is not None and args.init is not None:
         raise ValueError("--anchors and --init are two ways to begin: not both")
+    given, other = ("--n-iter", "hdp") if args.model == "online" else ("--n-passes", "online")
+    if (args.n_iter if args.model == "online" else args.n_passes) is not None:
+        raise ValueError(f"{given} takes --model {other}, got --model {args.model}")
     if args.model == "online":
         if args.moves != "auto":
             raise ValueError("--moves takes --model hdp: online inference has moves of its own")
-        model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes, **common)
+        model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes or 1, **common)
     else:
         model = hdp_nb.HDP(
             "parallel",
             n_chains=1,
-            n_iter=args.n_iter,
+            n_iter=args.n_iter or 300,
             init=args.init or "opposite",
             moves=args.moves,
             **common,
@@ -305,12 +308,9 @@ def _add_fit_shards(p):
         default="hdp",
         help="sweeps over all shards, or online inference, one shard after the other (hdp)",
     )
-    add_option(
-        p, "--n-iter", "sweeps of --model hdp", type=count_argument, default=300, metavar="N"
-    )
-    add_option(
-        p, "--n-passes", "passes of --model online", type=count_argument, default=1, metavar="N"
-    )
+    sweeps, passes = "sweeps of --model hdp (300)", "passes of --model online (1)"
+    p.add_argument("--n-iter", type=count_argument, metavar="N", help=sweeps)
+    p.add_argument("--n-passes", type=count_argument, metavar="N", help=passes)
     p.add_argument(
         "--init",
         type=count_argument,

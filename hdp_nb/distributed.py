@@ -290,11 +290,11 @@ class ShardSampler(ParallelSampler):
     def params(self) -> dict[str, Any]:
         "Return everything that identifies model and data in a checkpoint."
         return {
+            "corpus": self.corpus.digest,
             **{f"{name}_prior": value for name, value in self.prior._asdict().items()},
             "alpha": self.alpha,
             "gamma": self.gamma,
             "eta": self.eta,
-            "corpus": self.corpus.digest,
             "init": self.begin.data if isinstance(self.begin, TopicCounts) else self.n_first,
             **({"moves": self.moves} if self.moves else {}),
         }
@@ -491,7 +491,7 @@ def fit(
             f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
             " takes one shard after the other"
         )
-    ours = "chain.npz", "sample.npz", "anchors.npz", "lengths-*.npy", "shared.json"
+    ours = "chain.npz", "sample*.npz", "anchors.npz", "lengths-*.npy", "shared.json"
     Place(run).check_free(*ours)
     run.mkdir(parents=True, exist_ok=True)
     place = find_shared(run) if shared is None else set_shared(run, shared)
@@ -538,7 +538,7 @@ def begin_with_sample(
     model : HDP
     corpus : ShardedCorpus
     run : Path
-        Folder of the fit; the copy is in its `sample.npz`.
+        Folder of the fit; the copy is in its `sample.npz`, unfinished chains in `sample-*.npz`.
     rng : numpy.random.Generator
     client : dask.distributed.Client, optional
         Whose workers read the documents. The copy is fitted by this process: the sample has the
@@ -562,7 +562,8 @@ def begin_with_sample(
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            small.fit(drawn)
+            again = isinstance(model.random_state, (int, np.integer))  # the same is drawn
+            small.fit(drawn, checkpoint=path if again else None)
         if small.interrupted_:
             raise KeyboardInterrupt
         if not small.converged_:
@@ -573,6 +574,8 @@ def begin_with_sample(
                 stacklevel=4,
             )
         small.save(path)
+        for chain in run.glob("sample-?.npz"):
+            chain.unlink()
     small = HDP.load(path)
     return small.samples_[small.best_]
 
@@ -664,11 +667,11 @@ def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     counts = sampler.snapshot(chain.state)
     last_is_kept = chain.samples and (chain.n_done - 1 - model.burn_in_) % model.thin == 0
     model.samples_ = chain.samples + [counts] * (not last_is_kept)
-    model.best_, model.sample_chain_ = len(model.samples_) - 1, np.zeros(len(model.samples_), int)
-    model.trace_, model.traces_ = (
-        chain.trace,
-        {name: values[None] for name, values in chain.trace.items()},
-    )
+    n = len(model.samples_)
+    model.best_, model.sample_chain_, model.thin_ = n - 1, np.zeros(n, int), model.thin
+    model.sample_weights_ = np.full(n, 1 / n)
+    model.trace_ = chain.trace
+    model.traces_ = {name: values[None] for name, values in chain.trace.items()}
     model._judge([chain], chain.n_done)
     model._show()
     model.interrupted_ = chain.interrupted

@@ -253,7 +253,8 @@ class ShardedCorpus:
         else:
             raise ValueError(
                 "folder must hold a sharded corpus, made by write_shards or build_shards; got"
-                f" {str(folder)!r}, which has neither {INDEX} nor index.npz"
+                f" {str(getattr(folder, 'path', folder))!r}, which has neither {INDEX} nor"
+                " index.npz"
             )
         self.parts, self.n_words, self.vocab = index.parts, index.n_words, index.vocab
         self.word_counts, self.word_docs, self.counting = (

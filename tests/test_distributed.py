@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,10 +17,12 @@ import pytest
 from hdp_nb import begin_shards, distributed, engine, stream_shards
 from hdp_nb import shards as shards_module
 from hdp_nb.chain import run_chain
+from hdp_nb.convergence import ConvergenceWarning
 from hdp_nb.corpus import Corpus
 from hdp_nb.distributed import ShardSampler, fit, topics_of
 from hdp_nb.engine import on_engine
 from hdp_nb.files import load_npz, save_npz
+from hdp_nb.over_shards import model_digest
 from hdp_nb.parallel import ParallelSampler
 from hdp_nb.shards import ShardedCorpus, find_shared, write_shards
 from hdp_nb.synthetic import make_bars
@@ -206,6 +209,55 @@ def test_begun_with_a_sample_of_the_documents(tmp_path, monkeypatch):
         tmp_path / "random",
     )
     assert (random.topic_shares_ > 0.01).sum() > 12
+
+
+def test_a_sample_goes_on_after_ctrl_c(tmp_path, shards, monkeypatch):
+    "What was swept is not swept again, with the same result; of no seed all is drawn anew."
+    monkeypatch.setattr(distributed, "SAMPLE_SWEEPS", 20)
+    plain, done, at = ParallelSampler.sweep, [], [0]
+
+    def sweep(*args):
+        done.append(1)
+        if len(done) == at[0]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(*args)
+
+    monkeypatch.setattr(ParallelSampler, "sweep", sweep)
+
+    def begin(name, interrupted, **more):
+        done.clear()
+        at[0] = 7 if interrupted else 0
+        model = HDP(**MODEL | {"n_iter": 2, "init": "opposite"} | more)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # there are few sweeps
+            fit(model, shards, tmp_path / name)
+
+    for more in ({}, {"random_state": None}):
+        with pytest.raises(KeyboardInterrupt):
+            begin(f"cut {more}", True, **more)
+        before = len(done)
+        assert 7 <= before < 12
+        begin(f"cut {more}", False, **more)
+        assert len(done) == (40 if more else 40 - before)
+    begin("whole", False)
+    one, other = (load_npz(tmp_path / name / "sample.npz") for name in ("whole", "cut {}"))
+    assert all(
+        np.array_equal(one[name], other[name], equal_nan=True) for name in one if name != "meta"
+    )
+    assert not [*tmp_path.glob("*/sample-*")]
+
+
+def test_another_corpus_is_named(tmp_path, shards):
+    fit(HDP(**MODEL | {"n_iter": 1, "burn_in": 0, "eta_prior": None}), shards, tmp_path / "run")
+    other = write_shards(tmp_path / "other", [[1, 2], [30]])
+    with pytest.raises(ValueError, match="made with corpus = "):
+        fit(HDP(**MODEL | {"n_iter": 1, "burn_in": 0, "eta_prior": None}), other, tmp_path / "run")
+
+
+def test_what_is_documented_of_a_fit_is_there(tmp_path, shards, whole):
+    model = fit(HDP(**MODEL), shards, tmp_path / "run")
+    assert model.thin_ == 2 and np.array_equal(model.sample_weights_, whole.sample_weights_)
+    assert model_digest(model) == model_digest(whole)
 
 
 @pytest.mark.slow

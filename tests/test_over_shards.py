@@ -403,6 +403,15 @@ def test_mistakes_at_the_shell(tmp_path, run):
     assert not (tmp_path / "c" / "index.json").exists()
     build = ["build", "letters.jsonl", "--column", "said", "--max-df", "0.9", "--out", "c"]
     assert run(*build)[0] == 0  # mistakes have left nothing that is in the way
+    for options, says in [
+        (["--model", "online", "--n-iter", 7], "--n-iter takes --model hdp"),
+        (["--n-passes", 3], "--n-passes takes --model online"),
+        (["--model", "online", "--moves", 2], "--moves takes --model hdp"),
+    ]:
+        code, _, err = run("fit", "c", "--out", "run", *options)
+        assert code == 2 and says in err and not (tmp_path / "run").exists()
+    code, _, err = run("build", "letters.jsonl", "--append", "--out", "none")
+    assert code == 2 and "got 'none'" in err.replace(f"{tmp_path}/", "")
     code, _, err = run(*build, "--quiet")
     assert code == 2 and "--append adds texts to it" in err
 
@@ -419,7 +428,7 @@ def test_places_of_others(tmp_path, run):
             (("build", "texts.txt"), "index.json"),
             (("build", "texts.txt", "--fresh"), "documents/part-000000-000.parquet"),
             (("fit", "corpus", "--n-iter", 2), "model.npz"),
-            (("fit", "corpus", "--n-iter", 2, "--model", "online"), "notes"),
+            (("fit", "corpus", "--model", "online"), "notes"),
             (("score", "run", "corpus"), "rows.parquet"),
             (("score", "run", "corpus", "--fresh"), "_output.json"),
             (("transform", "run", "corpus", "--fresh"), "_output.json"),
