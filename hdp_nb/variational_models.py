@@ -565,10 +565,11 @@ class OnlineHDP(VariationalTopics):
         """
         options, first = self._options(), not hasattr(self, "state_")
         (way,) = self._ways()
-        X = list(X) if hasattr(X, "__next__") else X
-        corpus = self._corpus(X, reset=first, min_tokens=0)
-        if not first and is_texts(X):
-            self._tell_unknown(X, corpus)
+        given: Any = X
+        given = list(given) if hasattr(given, "__next__") else given
+        corpus = self._corpus(given, reset=first, min_tokens=0)
+        if not first and is_texts(given):
+            self._tell_unknown(given, corpus)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:
             raise ValueError(
                 f"n_docs must be at least the {corpus.n_docs} documents of the minibatch, got"
