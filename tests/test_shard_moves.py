@@ -385,5 +385,6 @@ def test_from_a_shell(tmp_path, capsys):
         assert ("moves_proposed" in trace) == (expected is not None)
         assert expected is None or 0 < trace["moves_proposed"].max() <= expected
     capsys.readouterr()
-    assert main([*command, str(tmp_path / "new"), "--model", "online", "--moves", "2"]) == 2
+    command = [*command[:-3], "--out", str(tmp_path / "new")]
+    assert main([*command, "--model", "online", "--moves", "2"]) == 2
     assert "--moves takes --model hdp" in capsys.readouterr().err
