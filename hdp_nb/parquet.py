@@ -120,6 +120,8 @@ class Place:
             try:
                 self._do(name, "pipe_file", data)
             except FileNotFoundError:  # of a store that has folders, and not this one
+                if self._fs.root_marker != "/":
+                    raise  # what is missing is a bucket, which is not ours to make
                 self._do(name.rpartition("/")[0], "makedirs", exist_ok=True)
                 self._do(name, "pipe_file", data)
             return
