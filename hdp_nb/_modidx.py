@@ -1476,6 +1476,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                     'hdp_nb.over_shards._has_rows': ('over_shards.html#_has_rows', 'hdp_nb/over_shards.py'),
                                     'hdp_nb.over_shards._mix': ('over_shards.html#_mix', 'hdp_nb/over_shards.py'),
                                     'hdp_nb.over_shards._note_unknown': ('over_shards.html#_note_unknown', 'hdp_nb/over_shards.py'),
+                                    'hdp_nb.over_shards._rows': ('over_shards.html#_rows', 'hdp_nb/over_shards.py'),
                                     'hdp_nb.over_shards._score_rows': ('over_shards.html#_score_rows', 'hdp_nb/over_shards.py'),
                                     'hdp_nb.over_shards._theta_rows': ('over_shards.html#_theta_rows', 'hdp_nb/over_shards.py'),
                                     'hdp_nb.over_shards._token_rows': ('over_shards.html#_token_rows', 'hdp_nb/over_shards.py'),

@@ -103,14 +103,15 @@ def _fit_shards(args: argparse.Namespace) -> int:
     common = {"random_state": args.seed, "verbose": not args.quiet, "n_jobs": args.n_jobs}
     if args.anchors is not None and args.init is not None:
         raise ValueError("--anchors and --init are two ways to begin: not both")
-    given, other = ("--n-iter", "hdp") if args.model == "online" else ("--n-passes", "online")
-    if (args.n_iter if args.model == "online" else args.n_passes) is not None:
-        raise ValueError(f"{given} takes --model {other}, got --model {args.model}")
     if args.model == "online":
+        if args.n_iter is not None:
+            raise ValueError("--n-iter takes --model hdp, got --model online")
         if args.moves != "auto":
             raise ValueError("--moves takes --model hdp: online inference has moves of its own")
         model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes or 1, **common)
     else:
+        if args.n_passes is not None:
+            raise ValueError("--n-passes takes --model online, got --model hdp")
         model = hdp_nb.HDP(
             "parallel",
             n_chains=1,

@@ -484,7 +484,7 @@ class Pace:
         int
             The largest divisor of `thin` with which half of the sweeps leave `FEWEST_KEPT`, or 1.
         """
-        half = min(self._in_time, self._n_iter) / 2
-        less = self._in_time < self._n_iter
-        divisors = [d for d in range(1, thin + 1) if thin % d == 0 and half >= FEWEST_KEPT * d]
-        return max(divisors, default=1) if less else thin
+        if self._in_time >= self._n_iter:
+            return thin
+        most = self._in_time / 2 / FEWEST_KEPT
+        return max((d for d in range(1, thin + 1) if thin % d == 0 and d <= most), default=1)

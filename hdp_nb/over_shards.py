@@ -254,11 +254,15 @@ def _note_unknown(model, corpus):
         _log.warning(said, plural(n, "token"), 100 * n / corpus.n_tokens)
 
 
+def _rows(place):
+    "Names of the files of rows that are there."
+    return [name for name in place.names("") if _ROWS.fullmatch(name)]
+
+
 def _discard_rows(place):
     "Remove the rows of all shards, and the record of them; whatever else is there stays."
-    for name in place.names(""):
-        if _ROWS.fullmatch(name):
-            place.remove(name)
+    for name in _rows(place):
+        place.remove(name)
     place.remove(OUTPUT)
 
 
@@ -267,18 +271,20 @@ def _write_output(job, client, progress, fresh):
     place, said = job.place, json.dumps(job.options, sort_keys=True)
     place.check_free(OUTPUT)
     found = place.read(OUTPUT) if place.exists(OUTPUT) else said.encode()
+    there = _rows(place)
     if found != said.encode():
         if b'"what"' not in found:
             raise ValueError(f"{place.at(OUTPUT)} is no record of rows, so it stays as it is")
-        if not fresh and any(map(_ROWS.fullmatch, place.names(""))):
+        if not fresh and there:
             raise ValueError(
                 f"out: {place.path} holds rows of another model, or with other options; fresh=True"
                 " discards them"
             )
         _discard_rows(place)
+        there = []
     n = job.corpus.n_shards
     own = {output_name(job.corpus, i) for i in range(n)}
-    if others := [name for name in place.names("") if _ROWS.fullmatch(name) and name not in own]:
+    if others := [name for name in there if name not in own]:
         if not fresh:
             raise ValueError(
                 f"out: {place.path} holds rows of documents that are not in the corpus,"

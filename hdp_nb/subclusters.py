@@ -170,7 +170,7 @@ class Clusters:
 def _pick(rng, log_w):
     "An index, drawn in proportion to exp(log_w)."
     p = np.exp(log_w - log_w.max())  # sums of logs of 1e9 are not known to the digits of `choice`
-    return rng.choice(len(p), p=p / p.sum())
+    return int(rng.choice(len(p), p=p / p.sum()))
 
 
 class SubclusterSampler:
@@ -374,7 +374,7 @@ class SubclusterSampler:
                 new = np.append(n[[k]], 1), np.vstack([total[[k]], t]), (before, own)
                 parts.split(k, np.array([i]), new)
         else:
-            to = int(_pick(rng, log_w))
+            to = _pick(rng, log_w)
             log_a = sum_w - math.log(parts.alpha) - own + math.log(n_alone)
             log_a -= math.log(self.n - (n_alone - 1 - (n[to] == 1)))
             if rng.random() < math.exp(min(log_a, 0.0)):
@@ -415,7 +415,7 @@ class SubclusterSampler:
         elif K > 1:
             a = int(rng.integers(K))
             log_partners = parts.log_partners(a)
-            b = int(_pick(rng, log_partners))
+            b = _pick(rng, log_partners)
             members = np.flatnonzero((parts.z == a) | (parts.z == b))
             second = parts.z[members] == b
             log_q = log_parts(self._launch(rng, members), second)
