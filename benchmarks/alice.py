@@ -93,7 +93,7 @@ def visits(model, sentences):
 
 def climb(method, K, train, hyper, seeds, tol):
     "Fits from several starts, the one with the best objective first."
-    from hdp_nb.finite_hmm import FiniteHMM
+    from hdp_nb.sequences.finite import FiniteHMM
 
     fits = [
         FiniteHMM(
@@ -133,7 +133,7 @@ def infinite(train, test, seed, n_iter, arms):
     import numpy as np
 
     from hdp_nb import HDPHMM
-    from hdp_nb.convergence import split_rhat
+    from hdp_nb.mcmc.convergence import split_rhat
 
     found, hyper = {}, {}
     for moves, (start, k) in itertools.product(arms, CHAINS.items()):
@@ -239,7 +239,7 @@ def main():
     parser.add_argument("--sweeps", type=int, default=2000)
     parser.add_argument("--without", action="store_true", help="chains without moves, too")
     options = parser.parse_args()
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     corpus = load_corpus("alice")
     found = saved("alice") or {"splits": {}}

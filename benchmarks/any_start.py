@@ -21,9 +21,9 @@ def run(train, test, sampler, start, moves, until, seconds, seed=0):
     "One chain: its marks, and the score of the average."
     import numpy as np
 
-    from hdp_nb import topic_models
-    from hdp_nb.hdp_split_merge import HDPSplitMerge
-    from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
+    from hdp_nb.models import topic_models
+    from hdp_nb.moves.split_merge import HDPSplitMerge
+    from hdp_nb.topics.counts import fold_in, predictive_topics, token_probabilities
 
     observed, heldout = test.split_tokens(0.5, np.random.default_rng(0))
 

@@ -1,8 +1,8 @@
 """Splits and merges of topics that the variational bound judges: Algorithm 2 of Bryant & Sudderth
 (2012), and memoized inference after Hughes & Sudderth (2013).
 
-For online_bound.py, which runs both beside what the package has, and for nbs/93_online.ipynb, which
-says what is done here. Numbers of equations are the paper's.
+For online_bound.py, which runs both beside what the package has, and for the notebook
+13_experiments/05_online, which says what is done here. Numbers of equations are the paper's.
 
 Comparisons between numbers of topics leave K log gamma out: an empty topic costs nothing.
 """
@@ -14,7 +14,15 @@ import numpy as np
 from numba import njit
 from scipy.special import digamma, gammaln
 
-from hdp_nb.e_step import (
+from hdp_nb.variational.bound import (
+    EStep,
+    VariationalState,
+    step_eta,
+    update_alpha,
+    update_beta,
+    update_gamma,
+)
+from hdp_nb.variational.e_step import (
     Batch,
     EStepRules,
     best_of_two,
@@ -26,16 +34,8 @@ from hdp_nb.e_step import (
     topic_factors,
     topic_statistics,
 )
-from hdp_nb.online import learning_rate, update
-from hdp_nb.online_moves import merge_candidates, merge_change, topic_terms
-from hdp_nb.variational import (
-    EStep,
-    VariationalState,
-    step_eta,
-    update_alpha,
-    update_beta,
-    update_gamma,
-)
+from hdp_nb.variational.moves import merge_candidates, merge_change, topic_terms
+from hdp_nb.variational.online import learning_rate, update
 
 ON = EStepRules(max_iter=10, drop=0.0)  # to go on from where documents were
 

@@ -22,8 +22,8 @@ LONG = 12_000
 
 def shapes():
     "Corpora, sweeps, and how each is calibrated."
-    from hdp_nb.effects import make_effects
-    from hdp_nb.synthetic import make_bars, make_signatures
+    from hdp_nb.corpora.synthetic import make_bars, make_signatures
+    from hdp_nb.evaluation.effects import make_effects
 
     counts = make_signatures(100, 200, n_topics=5, random_state=0)[0]
     bars = make_bars(200, 80, grid=5, random_state=0)[0]
@@ -47,7 +47,7 @@ def main():
     parser.add_argument("--n", type=int, default=20, help="simulated corpora of each shape")
     n = parser.parse_args().n
     from hdp_nb import HDP
-    from hdp_nb.calibration import calibrate
+    from hdp_nb.evaluation.calibration import calibrate
 
     found, rows = saved("calibration") or {"shapes": {}}, []
     for name, (corpus, sweeps, asked) in shapes().items():

@@ -122,7 +122,7 @@ def price(model):
     import numpy as np
     from scipy.special import gammaln
 
-    from hdp_nb.nested import LOCAL
+    from hdp_nb.nested.hnhdp import LOCAL
 
     prices = []
     for counts in model.samples_:
@@ -155,7 +155,7 @@ def cut(seed):
     "Chapters to learn from, and a hundred others."
     import numpy as np
 
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     train, test = load_corpus("kjv").split_docs(0.2, np.random.default_rng(seed))
     _, test = test.split_docs(100, np.random.default_rng(100 + seed))
@@ -217,7 +217,7 @@ def drawn(seed, n_iter):
     import numpy as np
 
     from hdp_nb import HNHDP
-    from hdp_nb.synthetic import make_nested
+    from hdp_nb.corpora.synthetic import make_nested
 
     corpus, theta = make_nested(400, n_words=(60, 60), n_clusters=12, random_state=seed)
     train, test = corpus[:300], corpus[300:]
@@ -264,7 +264,7 @@ def all_chapters(n_iter):
     "One chain of the hNHDP on all chapters: clusters, topics, sides of words."
     import numpy as np
 
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     corpus = load_corpus("kjv")
     model = makers(n_iter)["hNHDP"](random_state=0).fit(corpus)

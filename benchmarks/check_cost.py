@@ -15,8 +15,8 @@ from common import machine, save, table
 def cases():
     "{name: sampler}"
     from hdp_nb import HDP, TreeHDP, load_corpus
-    from hdp_nb.corpus import Corpus
-    from hdp_nb.topic_models import SAMPLERS
+    from hdp_nb.corpora.corpus import Corpus
+    from hdp_nb.models.topic_models import SAMPLERS
 
     corpus = load_corpus("sotu")
     plain = dict(moves=0, init=50, n_chains=1)

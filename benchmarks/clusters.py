@@ -23,8 +23,8 @@ def load(data):
     "Training and test documents, and the true group of each training document."
     import numpy as np
 
-    from hdp_nb.readers import load_corpus
-    from hdp_nb.synthetic import make_nested
+    from hdp_nb.corpora.readers import load_corpus
+    from hdp_nb.corpora.synthetic import make_nested
 
     if data.startswith("twelve"):
         n_docs = int(data.split()[1])

@@ -58,8 +58,8 @@ def here(parser):
 
 def load(name):
     "A corpus, and the true topics if it is synthetic."
-    from hdp_nb.readers import load_corpus
-    from hdp_nb.synthetic import make_bars
+    from hdp_nb.corpora.readers import load_corpus
+    from hdp_nb.corpora.synthetic import make_bars
 
     if name == "bars":
         corpus, truth = make_bars(n_docs=2000, doc_len=250, concentration=2.0, random_state=0)
@@ -71,7 +71,7 @@ def nips_sections():
     "Papers of NIPS with their sections, from the folder that HDP_NB_DATA names."
     import numpy as np
 
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     folder = Path(os.environ["HDP_NB_DATA"]) / "nips_sections"
     papers = load_corpus(folder / "nips_sections.npz")

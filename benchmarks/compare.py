@@ -1,5 +1,5 @@
-"""This package beside its peers: everything the page `nbs/96_benchmarks.ipynb` shows, by one
-command.
+"""This package beside its peers: everything that the notebook 13_experiments/09_benchmarks shows,
+by one command.
 
     python benchmarks/compare.py [--corpus NAME ...] [--only PART ...] [--models NAME ...]
     [--seconds 30]
@@ -63,8 +63,9 @@ def gibbs(sampler, moves=0):
     def start(corpus, eta, seed):
         import numpy as np
 
-        from hdp_nb import direct, franchise, lda, parallel, topics
-        from hdp_nb.hdp_split_merge import HDPSplitMerge
+        from hdp_nb.moves.split_merge import HDPSplitMerge
+        from hdp_nb.topics import counts as topics
+        from hdp_nb.topics import direct, franchise, lda, parallel
 
         kind = {
             "crf": franchise.FranchiseSampler,
@@ -99,7 +100,7 @@ def gibbs(sampler, moves=0):
 
 def online(split_merge):
     def start(corpus, eta, seed):
-        from hdp_nb.variational_models import OnlineHDP
+        from hdp_nb.models.variational_models import OnlineHDP
 
         model = OnlineHDP(
             n_topics=100,
@@ -244,7 +245,7 @@ CONTESTANTS = {
 
 
 class Fixed:
-    """Topics and weights from anywhere, for `hdp_nb.evaluate.document_completion`; then
+    """Topics and weights from anywhere, for `hdp_nb.evaluation.scores.document_completion`; then
     `n_topics` of them hold 99% of the documents.
     """
 
@@ -259,7 +260,7 @@ class Fixed:
     def log_predictive(self, observed, heldout, random_state):
         import numpy as np
 
-        from hdp_nb.topics import fold_in, token_probabilities
+        from hdp_nb.topics.counts import fold_in, token_probabilities
 
         pi, p = np.zeros((observed.n_docs, self.weight.size)), np.zeros(heldout.n_tokens)
         fold_in(
@@ -282,7 +283,7 @@ def run(name, corpora, seconds, seed):
     "One contestant: prints its marks as JSON, a line for each corpus."
     import numpy as np
 
-    from hdp_nb.evaluate import document_completion
+    from hdp_nb.evaluation.scores import document_completion
 
     ours = name.startswith("hdp_nb")
 

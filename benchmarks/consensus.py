@@ -39,7 +39,7 @@ def fit(corpus, **options):
 
 def planted(data, start):
     "What the consensus of chains from one start says of topics that are known."
-    from hdp_nb import synthetic
+    from hdp_nb.corpora import synthetic
 
     name, options, n_topics = PLANTED[data]
     corpus, truth = getattr(synthetic, name)(**options, random_state=6)
@@ -63,7 +63,7 @@ def text():
     import numpy as np
 
     from hdp_nb import Corpus
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     corpus = load_corpus("sotu")[::10]
     X = corpus.to_matrix()

@@ -7,7 +7,7 @@ that one worker process of a dask cluster sweeps. Each size in a process of its 
 corpus object, of the state and of the checkpoint, of the file of lengths that is mapped; and the
 memory of the process that is its own (anonymous pages) before the corpus is opened, after it, and
 after the sweeps, and its peak. Goes to benchmarks/results/coordinator.json, which
-nbs/81_distributed.ipynb shows, with what the numbers say of a hundred million documents.
+nbs/14_distributed/01_fit.ipynb shows, with what the numbers say of a hundred million documents.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def documents(n):
     "Corpora of random documents, each a shard."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     rng, per_shard = np.random.default_rng(0), 50_000
     for first in range(0, n, per_shard):
@@ -68,9 +68,9 @@ def measure(folder, sweeps):
     import numpy as np
     from distributed import Client, LocalCluster
 
-    from hdp_nb.chain import run_chain
-    from hdp_nb.distributed import ShardSampler
-    from hdp_nb.shards import ShardedCorpus, write_shards
+    from hdp_nb.distributed.fit import ShardSampler
+    from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+    from hdp_nb.mcmc.chain import run_chain
 
     write_shards(folder / "warm", documents(2000), n_words=V, format="parquet")
     options = {"threads_per_worker": 1, "dashboard_address": None}
@@ -130,7 +130,7 @@ def main():
     if args.one is not None:
         print(json.dumps(measure(args.one, args.sweeps)))
         return
-    from hdp_nb.shards import write_shards
+    from hdp_nb.distributed.shards import write_shards
 
     runs = []
     for n in args.documents:

@@ -29,7 +29,9 @@ from common import machine, save, table
 from numba import njit
 from sklearn.decomposition import LatentDirichletAllocation
 
-from hdp_nb.e_step import (
+from hdp_nb.corpora.readers import load_corpus
+from hdp_nb.models.variational_models import OnlineHDP
+from hdp_nb.variational.e_step import (
     EStepRules,
     _pass_words,
     aligned,
@@ -40,8 +42,6 @@ from hdp_nb.e_step import (
     topic_factors,
     topic_statistics,
 )
-from hdp_nb.readers import load_corpus
-from hdp_nb.variational_models import OnlineHDP
 
 try:
     import gensim

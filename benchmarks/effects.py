@@ -2,12 +2,12 @@
 
     python benchmarks/effects.py [--n 200]
 
-Two shapes of `hdp_nb.effects.make_effects`: long documents, and short ones about topics that are
-more alike. Every corpus is fitted by two chains of direct assignment of 200 sweeps; the eight
-effects of party and year on four topics are estimated by composition, by regression of the mean
-proportions as if they were observed, and of the true proportions. Noted are how many are in their
-95% intervals (a corpus counts once: its eight effects are not independent), the slope of estimates
-on true effects, the mean standard deviation, and CPU seconds. Seeds that are in
+Two shapes of `hdp_nb.evaluation.effects.make_effects`: long documents, and short ones about topics
+that are more alike. Every corpus is fitted by two chains of direct assignment of 200 sweeps;
+the eight effects of party and year on four topics are estimated by composition, by regression of
+the mean proportions as if they were observed, and of the true proportions. Noted are how many are
+in their 95% intervals (a corpus counts once: its eight effects are not independent), the slope of
+estimates on true effects, the mean standard deviation, and CPU seconds. Seeds that are in
 results/effects.json already are not made again.
 """
 
@@ -30,7 +30,7 @@ def one(shape, seed):
     from scipy.stats import t
 
     from hdp_nb import HDP
-    from hdp_nb.effects import effects, make_effects
+    from hdp_nb.evaluation.effects import effects, make_effects
 
     corpus, covariates, truth = make_effects(**SHAPES[shape], random_state=seed)
     began = time.process_time()

@@ -37,14 +37,14 @@ def small(name):
     "A sampler of sixty observations."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
-    from hdp_nb.emissions import hmm_emission
-    from hdp_nb.hmm_sampler import HMMSampler, check_sequences
-    from hdp_nb.likelihood import likelihoods
-    from hdp_nb.mixture_moves import MixtureMoves
-    from hdp_nb.mixtures import DPMixtureSampler
-    from hdp_nb.nested_sampler import NestedSampler
-    from hdp_nb.state_moves import StateMoves
+    from hdp_nb.corpora.corpus import Corpus
+    from hdp_nb.mixtures.likelihood import likelihoods
+    from hdp_nb.mixtures.mixture_moves import MixtureMoves
+    from hdp_nb.models.mixture_models import DPMixtureSampler
+    from hdp_nb.nested.sampler import NestedSampler
+    from hdp_nb.sequences.emissions import hmm_emission
+    from hdp_nb.sequences.moves import StateMoves
+    from hdp_nb.sequences.samplers import HMMSampler, check_sequences
 
     rng = np.random.default_rng(0)
     x = rng.integers(0, 3, 60) + 3 * (np.arange(60) >= 30)
@@ -107,7 +107,7 @@ def many_tokens(seed=0, n_docs=50_000, length=200, K=20, V=5000):
     "Documents of topics of Zipf frequencies, ten million tokens in all."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     rng = np.random.default_rng(seed)
     below, beta = rng.dirichlet(np.full(V, 0.05), K).cumsum(axis=1), 1 / np.arange(1, K + 1)
@@ -122,7 +122,7 @@ def shape(name):
     "A corpus that is all documents, or all one document."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     n = 1_000_000 if name == "documents of one token" else 10_000_000
     x = np.random.default_rng(0).integers(0, 1000, n)

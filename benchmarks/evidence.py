@@ -23,7 +23,7 @@ def draw(kind, seed):
     "A corpus of one kind."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     rng, K = np.random.default_rng(seed), int(kind[4])
     phi = rng.dirichlet(np.full(SHAPE["n_words"], 0.1), K)
@@ -36,8 +36,8 @@ def draw(kind, seed):
 def main():
     argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
     from hdp_nb import LDA
-    from hdp_nb.convergence import ConvergenceWarning
-    from hdp_nb.evidence import log_evidence
+    from hdp_nb.evaluation.evidence import log_evidence
+    from hdp_nb.mcmc.convergence import ConvergenceWarning
 
     warnings.simplefilter("ignore", ConvergenceWarning)  # whether both ways agree is written down
     models = {"LDA(2)": LDA(2, eta=0.1), "LDA(4)": LDA(4, eta=0.1)}

@@ -169,7 +169,7 @@ def measure_less(texts):
 def short_documents(texts):
     "Name, documents to learn from, and others, of three sets whose documents are short."
     from hdp_nb import count_texts, make_bars, make_hdp
-    from hdp_nb.counting import recount_texts
+    from hdp_nb.corpora.counting import recount_texts
 
     bars = make_bars(n_docs=1700, doc_len=8, grid=5, concentration=1.0, random_state=0)[0]
     yield "bars", bars[:1500], bars[1500:]
@@ -187,7 +187,8 @@ def measure_moves(texts):
 
     import numpy as np
 
-    from hdp_nb import HDP, corpus, document_completion
+    from hdp_nb import HDP, document_completion
+    from hdp_nb.corpora import corpus
 
     logging.disable()
     warnings.simplefilter("ignore")

@@ -26,10 +26,10 @@ ARMS = ("no moves", "uniform", "informed", "topic moves")
 def run(sampler, arm, seed, n_iter):
     import numpy as np
 
-    from hdp_nb.hdp_split_merge import HDPSplitMerge
-    from hdp_nb.synthetic import make_five_topics
-    from hdp_nb.topic_models import SAMPLERS
-    from hdp_nb.topic_moves import TopicMoves
+    from hdp_nb.corpora.synthetic import make_five_topics
+    from hdp_nb.models.topic_models import SAMPLERS
+    from hdp_nb.moves.schedule import TopicMoves
+    from hdp_nb.moves.split_merge import HDPSplitMerge
 
     corpus, _ = make_five_topics(random_state=seed)
     prior = dict(alpha_prior=(0.1, 1), gamma_prior=(0.1, 1))

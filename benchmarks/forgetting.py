@@ -36,7 +36,8 @@ def run(data, sampler, start, seed, sweeps, moves, eta=0.5):
     "One chain of `sweeps` sweeps; what is noted of it."
     import numpy as np
 
-    from hdp_nb import HDP, synthetic
+    from hdp_nb import HDP
+    from hdp_nb.corpora import synthetic
 
     name, options = DATA[data]
     long, sweeps = start == "long", 10 * sweeps if start == "long" else sweeps

@@ -61,8 +61,8 @@ def sweeps(method, z, x, n):
     "(states, millions of steps per second)."
     import numpy as np
 
-    from hdp_nb.emissions import symbols
-    from hdp_nb.hmm_sampler import HMMSampler, check_sequences
+    from hdp_nb.sequences.emissions import symbols
+    from hdp_nb.sequences.samplers import HMMSampler, check_sequences
 
     sampler = HMMSampler(
         symbols,
@@ -90,8 +90,8 @@ def em(x, n, K=30):
     import numpy as np
     from hmmlearn.hmm import CategoricalHMM
 
-    from hdp_nb.finite_hmm import FiniteHMM
-    from hdp_nb.hmm_sampler import check_sequences
+    from hdp_nb.sequences.finite import FiniteHMM
+    from hdp_nb.sequences.samplers import check_sequences
 
     model = FiniteHMM(K, "ml", n_symbols=27)
     _, sequences = check_sequences(x, None, "categorical", None, 27)

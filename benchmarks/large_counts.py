@@ -134,10 +134,10 @@ def main():
     import numpy as np
     from scipy.sparse import csr_array
 
-    from hdp_nb.blocked import BlockedSampler
-    from hdp_nb.corpus import Corpus
-    from hdp_nb.direct import DirectSampler
-    from hdp_nb.parallel import ParallelSampler
+    from hdp_nb.corpora.corpus import Corpus
+    from hdp_nb.topics.blocked import BlockedSampler
+    from hdp_nb.topics.direct import DirectSampler
+    from hdp_nb.topics.parallel import ParallelSampler
 
     rows = []
     for n in (100, *MUTATIONS):

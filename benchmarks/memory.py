@@ -64,7 +64,7 @@ def synthetic():
     "These documents as a corpus."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     x, offsets, n_words = draw_documents()
     return Corpus.from_docs(np.split(x, offsets[1:-1]), n_words=n_words)

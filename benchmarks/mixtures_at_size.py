@@ -76,9 +76,9 @@ def run(shape, options):
     "One chain of the sub-cluster sampler; what is noted of it is saved every five sweeps."
     import numpy as np
 
-    from hdp_nb.dp import DPMixtureSampler
-    from hdp_nb.families import normal_inverse_wishart as normal
-    from hdp_nb.subclusters import SubclusterSampler
+    from hdp_nb.mixtures.dp import DPMixtureSampler
+    from hdp_nb.mixtures.normal import normal_inverse_wishart as normal
+    from hdp_nb.mixtures.subclusters import SubclusterSampler
 
     tune = TUNE[shape] if options.tune is None else options.tune
     name = shape if tune == TUNE[shape] else f"{shape}, burn-in of {tune}"
@@ -151,8 +151,8 @@ def collapsed(shape, n_rows, n_sweeps):
     "The collapsed sampler from the planted clusters; CPU seconds of a sweep."
     import numpy as np
 
-    from hdp_nb.dp import DPMixtureSampler
-    from hdp_nb.families import normal_inverse_wishart as normal
+    from hdp_nb.mixtures.dp import DPMixtureSampler
+    from hdp_nb.mixtures.normal import normal_inverse_wishart as normal
 
     X, truth = draw_points(shape)
     X, truth = X[:n_rows], np.unique(truth[:n_rows], return_inverse=True)[1]

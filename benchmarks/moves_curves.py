@@ -25,7 +25,7 @@ def run(corpus, sampler, moves, eta, seed, seconds):
     import numpy as np
 
     from hdp_nb import HDP
-    from hdp_nb.evaluate import document_completion
+    from hdp_nb.evaluation.scores import document_completion
 
     train, test = load(corpus)[0].split_docs(0.1, 0)
 

@@ -76,8 +76,8 @@ def algorithm_2(train, K, rounds, eta, learn, seed, n_passes, batch=BATCH, **mor
     import numpy as np
     from bound_moves import BoundRules, printed_step
 
-    from hdp_nb.e_step import distinct_words, take
-    from hdp_nb.online import OnlineOptions, first_online_state
+    from hdp_nb.variational.e_step import distinct_words, take
+    from hdp_nb.variational.online import OnlineOptions, first_online_state
 
     options = OnlineOptions(eta_prior=(1.0, 1.0) if learn else None, **more)
     docs, rng = distinct_words(train), np.random.default_rng(seed)
@@ -96,8 +96,8 @@ def memoized(train, start, learn, seed, n_rounds, batch, split=True):
     import numpy as np
     from bound_moves import first_memoized, lap, move
 
-    from hdp_nb.e_step import distinct_words
-    from hdp_nb.online import OnlineOptions
+    from hdp_nb.variational.e_step import distinct_words
+    from hdp_nb.variational.online import OnlineOptions
 
     options, rng = (
         OnlineOptions(eta_prior=(1.0, 1.0) if learn else None),
@@ -118,8 +118,8 @@ def settled(train, state, learn, seed):
     "The model after 10 passes without moves, and its bound."
     from bound_moves import judged
 
-    from hdp_nb.online import OnlineOptions
-    from hdp_nb.variational import VariationalState
+    from hdp_nb.variational.bound import VariationalState
+    from hdp_nb.variational.online import OnlineOptions
 
     model, _ = memoized(train, VariationalState(*state), learn, seed, 10, 100, split=None)
     return model.state, judged(model, OnlineOptions(eta_prior=(1.0, 1.0) if learn else None))
@@ -129,7 +129,7 @@ def fit(arm, train, eta, learn, seed, n_passes, batch, n_iter=240, **more):
     "The state that an arm ends with, after n_iter sweeps if it samples, and what it has counted."
     import numpy as np
 
-    from hdp_nb.variational import VariationalState, first_state
+    from hdp_nb.variational.bound import VariationalState, first_state
 
     K = int(arm.split()[-1]) if arm[-1].isdigit() else more.pop("K", 10)
     more.pop("K", None)
@@ -152,7 +152,7 @@ def fit(arm, train, eta, learn, seed, n_passes, batch, n_iter=240, **more):
 
 
 def score(state, test):
-    from hdp_nb.evaluate import document_completion
+    from hdp_nb.evaluation.scores import document_completion
 
     return document_completion(Known(*state), test, random_state=0)
 
@@ -183,7 +183,7 @@ def bars(arm, kind, seed):
     "One fit to a corpus of bars, and its score against the truth."
     import numpy as np
 
-    from hdp_nb.synthetic import make_bars
+    from hdp_nb.corpora.synthetic import make_bars
 
     train, truth = make_bars(n_test=200, random_state=seed, **BARS[kind])
     n_passes = 24 if kind == "1" else 12
@@ -212,7 +212,7 @@ def real_topics(seed=0, n_docs=600, n_iter=150):
     import scipy.sparse as sp
 
     from hdp_nb import HDP
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     names, rng = ["sotu", "kjv"], np.random.default_rng(seed)
     if "HDP_NB_DATA" in os.environ:
@@ -261,7 +261,7 @@ class Texts:
         "n documents at a time from 0 to 1."
         import numpy as np
 
-        from hdp_nb.corpus import Corpus
+        from hdp_nb.corpora.corpus import Corpus
 
         kinds = len(self.weights)
         mix = 1.1 + np.cos(2 * np.pi * (when - np.arange(kinds) / kinds))
@@ -287,9 +287,9 @@ def stream(planted, K, moves, seed, n_docs, batch=1000):
     "Topics, score, and planted topics that are found, after every eighth."
     import numpy as np
 
-    from hdp_nb.e_step import distinct_words
-    from hdp_nb.online import OnlineOptions, first_online_state
-    from hdp_nb.online_moves import online_step
+    from hdp_nb.variational.e_step import distinct_words
+    from hdp_nb.variational.moves import online_step
+    from hdp_nb.variational.online import OnlineOptions, first_online_state
 
     phi, weights, _ = planted
     texts, rng = Texts(phi, weights, seed), np.random.default_rng(100 + seed)

@@ -55,7 +55,7 @@ class Curve:
         "True once the time is up; `state` makes the state if it is to be scored."
         import numpy as np
 
-        from hdp_nb.evaluate import document_completion
+        from hdp_nb.evaluation.scores import document_completion
 
         self.spent += time.process_time() - self.since
         over = self.spent >= self.seconds
@@ -88,9 +88,9 @@ def online(train, curve, K, moves, seed):
     import numpy as np
     from bound_moves import BoundRules, printed_step
 
-    from hdp_nb.e_step import distinct_words, take
-    from hdp_nb.online import OnlineOptions, first_online_state, settling
-    from hdp_nb.online_moves import online_step
+    from hdp_nb.variational.e_step import distinct_words, take
+    from hdp_nb.variational.moves import online_step
+    from hdp_nb.variational.online import OnlineOptions, first_online_state, settling
 
     printed = moves == "printed"
     options = OnlineOptions(kappa=KAPPA, eta_prior=(1.0, 1.0), split_merge=bool(moves))

@@ -47,14 +47,14 @@ class Known:
     "A variational state with what a score needs."
 
     def __init__(self, *state):
-        from hdp_nb.variational import VariationalState
+        from hdp_nb.variational.bound import VariationalState
 
         self.state = VariationalState(*state)
 
     def log_predictive(self, observed, heldout, random_state=None):
         import numpy as np
 
-        from hdp_nb.online import predict_tokens
+        from hdp_nb.variational.online import predict_tokens
 
         return np.log(predict_tokens(observed, heldout, self.state))
 
@@ -63,9 +63,9 @@ def online(train, K, moves, eta, learn, seed, n_passes, batch=500, **more):
     "The state after so many passes."
     import numpy as np
 
-    from hdp_nb.e_step import distinct_words, take
-    from hdp_nb.online import OnlineOptions, first_online_state, settling
-    from hdp_nb.online_moves import online_step
+    from hdp_nb.variational.e_step import distinct_words, take
+    from hdp_nb.variational.moves import online_step
+    from hdp_nb.variational.online import OnlineOptions, first_online_state, settling
 
     options = OnlineOptions(eta_prior=(1.0, 1.0) if learn else None, split_merge=moves, **more)
     docs, rng = distinct_words(train), np.random.default_rng(seed)
@@ -120,7 +120,7 @@ def run(corpus, arm, eta, split, n_passes):
     "One fit and its score."
     import numpy as np
 
-    from hdp_nb.evaluate import document_completion
+    from hdp_nb.evaluation.scores import document_completion
 
     train, test = corpus.split_docs(200, np.random.default_rng(split))
     learn, value = eta == "learned", 0.5 if eta == "learned" else float(eta)
@@ -145,12 +145,12 @@ def stream(K, moves, seed, n_batches=1000, batch_size=250, doc_len=50, grid=10, 
     "Topics and score after every quarter."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
-    from hdp_nb.e_step import distinct_words
-    from hdp_nb.evaluate import document_completion
-    from hdp_nb.online import OnlineOptions, first_online_state
-    from hdp_nb.online_moves import online_step
-    from hdp_nb.synthetic import make_bars
+    from hdp_nb.corpora.corpus import Corpus
+    from hdp_nb.corpora.synthetic import make_bars
+    from hdp_nb.evaluation.scores import document_completion
+    from hdp_nb.variational.e_step import distinct_words
+    from hdp_nb.variational.moves import online_step
+    from hdp_nb.variational.online import OnlineOptions, first_online_state
 
     rng, own, found = np.random.default_rng(seed), np.random.default_rng(100 + seed), []
     order = np.random.default_rng(200 + seed).permutation(2 * grid)

@@ -82,7 +82,7 @@ class Scorer:
         "Add the probabilities of the hidden tokens by these topics to p."
         import numpy as np
 
-        from hdp_nb.topics import fold_in, token_probabilities
+        from hdp_nb.topics.counts import fold_in, token_probabilities
 
         room = -len(weight) % 4
         phi, weight = np.pad(phi, ((0, 0), (0, room))), np.pad(weight, (0, room))
@@ -100,7 +100,7 @@ class Scorer:
 
     def probabilities(self, samples):
         "The mean over samples of the probability of every hidden token."
-        from hdp_nb.topics import predictive_topics
+        from hdp_nb.topics.counts import predictive_topics
 
         return self.mean(predictive_topics(sample) for sample in samples)
 
@@ -120,8 +120,8 @@ class Scorer:
         """
         import numpy as np
 
-        from hdp_nb.stacking import weigh_chains
-        from hdp_nb.topics import predictive_topics
+        from hdp_nb.models.stacking import weigh_chains
+        from hdp_nb.topics.counts import predictive_topics
 
         p = np.array([self.probabilities(chain["samples"]) for chain in chains])
         z, last = ([chain[what] for chain in chains] for what in ("z", "last"))
@@ -184,7 +184,7 @@ class Run:
     "A chain of `HDP` that has so many CPU seconds, with what it would keep."
 
     def __init__(self, sampler, rng, seconds):
-        from hdp_nb.convergence import Pace, plan_rounds
+        from hdp_nb.mcmc.convergence import Pace, plan_rounds
 
         self.sampler, self.rng, self.clock = sampler, rng, 0.0
         self.kept, self.n, self.thin, self.rounds = {}, 0, THIN, plan_rounds(MOST, THIN, 5)
@@ -228,9 +228,9 @@ def run_hdp(documents, scorer, seed, budgets, sampler="auto", lacking=()):
     "`HDP` with its defaults, but for the sampler: both chains, and one alone if it is lacking."
     import numpy as np
 
-    from hdp_nb.convergence import begin_apart
-    from hdp_nb.topic_models import HDP
-    from hdp_nb.topics import predictive_topics
+    from hdp_nb.mcmc.convergence import begin_apart
+    from hdp_nb.models.topic_models import HDP
+    from hdp_nb.topics.counts import predictive_topics
 
     def chains(seconds, only=(0, 1)):
         "What is told of chains that begin from one topic and from a hundred."

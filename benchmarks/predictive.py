@@ -4,8 +4,8 @@
 
 Every tenth passage of the State of the Union addresses, words that occur five times or more, as in
 consensus.py; the default model by direct assignment, four chains of 600 sweeps. Its topics that
-exist are checked by `hdp_nb.predictive.check_words` against passages, parties and periods. Writes
-results/predictive.json.
+exist are checked by `hdp_nb.evaluation.predictive.check_words` against passages, parties and
+periods. Writes results/predictive.json.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from consensus import text
 def main():
     argparse.ArgumentParser(description=__doc__.split("\n\n")[0]).parse_args()
     from hdp_nb import HDP
-    from hdp_nb.predictive import check_words
+    from hdp_nb.evaluation.predictive import check_words
 
     corpus = text()
     began = time.process_time()
@@ -49,7 +49,7 @@ def main():
 
 
 if __name__ == "__main__":
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     GROUPS = load_corpus("sotu")[::10].groups
     main()

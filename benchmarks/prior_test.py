@@ -44,9 +44,9 @@ def ours(name):
     def chain(seed, sweeps):
         import numpy as np
 
-        from hdp_nb import topic_models
-        from hdp_nb.chain import run_chain
-        from hdp_nb.corpus import Corpus
+        from hdp_nb.corpora.corpus import Corpus
+        from hdp_nb.mcmc.chain import run_chain
+        from hdp_nb.models import topic_models
 
         corpus = Corpus.from_docs([[0] * N] * J, n_words=1)
         sampler = topic_models.SAMPLERS[name](corpus, 0.5, 1.0, 1.0, None, None, 1)

@@ -18,7 +18,7 @@ at all. The score is document completion on 2,000 documents more, by a single st
 topics. With --cost: CPU seconds of the parts of a sweep over 5.6 million tokens by the number of
 topics, the planted ones merged or cut in equal pieces; where there would be more than 100 million
 pairs of a word and a topic, ten words are taken for one. Everything goes to
-benchmarks/results/pubmed.json, which nbs/81_distributed.ipynb shows.
+benchmarks/results/pubmed.json, which nbs/14_distributed/01_fit.ipynb shows.
 """
 
 import argparse
@@ -34,13 +34,13 @@ from numba import njit
 from scipy.sparse import csc_array, csr_array
 from streaming import Fixed, counts_of
 
-from hdp_nb import distributed
-from hdp_nb.anchors import anchor_topics
-from hdp_nb.corpus import Corpus
-from hdp_nb.evaluate import document_completion
-from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.topic_models import HDP
-from hdp_nb.topics import TopicCounts
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.distributed import fit as distributed
+from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+from hdp_nb.evaluation.scores import document_completion
+from hdp_nb.models.topic_models import HDP
+from hdp_nb.topics.anchors import anchor_topics
+from hdp_nb.topics.counts import TopicCounts
 
 K, V, ALPHA, ETA, LENGTH, DOCS, SHARDS = 500, 90_000, 2.0, 0.01, 94, 82_000, 10
 MIDDLE = 60_000  # documents

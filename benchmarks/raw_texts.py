@@ -30,9 +30,9 @@ from scipy.special import logsumexp
 from sklearn.feature_extraction.text import CountVectorizer
 
 import hdp_nb
-from hdp_nb import cli
-from hdp_nb.corpus import Corpus
-from hdp_nb.counting import TOKEN
+from hdp_nb.cli import main as cli
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.corpora.counting import TOKEN
 
 SITE = Path(sysconfig.get_paths()["purelib"])
 

@@ -3,7 +3,7 @@
     python benchmarks/sections.py FOLDER
 
 FOLDER has the counts, `nips_sections.npz`, and the section of every article, `labels.txt`. Writes
-results/sections.json, for `nbs/92_multiple_corpora.ipynb`.
+results/sections.json, for `nbs/13_experiments/03_multiple_corpora.ipynb`.
 """
 
 import argparse
@@ -18,7 +18,7 @@ def main():
     folder = parser.parse_args().folder
     import numpy as np
 
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora.readers import load_corpus
 
     corpus = load_corpus(folder / "nips_sections.npz")
     labels, found = np.array((folder / "labels.txt").read_text().split()), {}

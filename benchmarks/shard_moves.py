@@ -4,11 +4,11 @@
 
 Two million tokens of 95 planted topics whose frequencies are 1/rank, over 5,000 words, in ten
 shards; one thread. Chains begin with one topic at random; with the topics of a fit to a sample of
-200,000 tokens, as `hdp_nb.distributed.fit` does by default with a larger one; or with 190 at
+200,000 tokens, as `hdp_nb.distributed.fit.fit` does by default with a larger one; or with 190 at
 random. Every ten sweeps: how many of the planted topics have one at a cosine above 0.9, how many
 topics have a thousandth of the tokens, the log joint density for a token, and CPU seconds of sweeps
-and of moves. Goes to benchmarks/results/shard_moves.json, which nbs/81_between_sweeps.ipynb shows;
-what is there already is not computed again.
+and of moves. Goes to benchmarks/results/shard_moves.json, which the notebook
+14_distributed/07_between_sweeps shows; what is there already is not computed again.
 """
 
 import argparse
@@ -25,7 +25,7 @@ def plant():
     "The topics, and documents in shards."
     import numpy as np
 
-    from hdp_nb.corpus import Corpus
+    from hdp_nb.corpora.corpus import Corpus
 
     rng = np.random.default_rng(0)
     phi = rng.dirichlet(np.full(V, 0.05), TOPICS)
@@ -46,7 +46,7 @@ def begin(name, corpus):
     "What a chain begins with, and CPU seconds that it took."
     import numpy as np
 
-    from hdp_nb.topic_models import HDP
+    from hdp_nb.models.topic_models import HDP
 
     if name != "sample":
         return (1 if name == "1" else 190), 0.0
@@ -60,7 +60,7 @@ def chain(corpus, phi, first, groups, seconds, moved):
     "Rows of a chain; moved[0] is raised by the CPU seconds of moves."
     import numpy as np
 
-    from hdp_nb.distributed import ShardSampler
+    from hdp_nb.distributed.fit import ShardSampler
 
     options = {"eta_prior": (1, 1), "moves": groups}
     with tempfile.TemporaryDirectory() as folder:
@@ -99,8 +99,8 @@ def main():
     parser.add_argument("--begin", nargs="+", default=["1", "sample", "many"])
     args = parser.parse_args()
 
-    from hdp_nb import distributed
-    from hdp_nb.shards import write_shards
+    from hdp_nb.distributed import fit as distributed
+    from hdp_nb.distributed.shards import write_shards
 
     moved, move = [0.0], distributed.move_shards
 

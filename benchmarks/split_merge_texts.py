@@ -27,7 +27,7 @@ ETA, PROPOSALS, UNTIL = 0.2, 10, 50
 
 def make(sampler, arm, n_iter, seed):
     from hdp_nb import HDP
-    from hdp_nb.hdp_split_merge import HDPSplitMerge
+    from hdp_nb.moves.split_merge import HDPSplitMerge
 
     class Uniform(HDP):
         def _sampler(self, corpus):

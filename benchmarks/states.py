@@ -49,9 +49,9 @@ def run(data, method, start, seed, sweeps, moves):
     "One chain; what is noted of it."
     import numpy as np
 
-    from hdp_nb.emissions import hmm_emission
-    from hdp_nb.hmm_sampler import HMMSampler, check_sequences
-    from hdp_nb.state_moves import StateMoves
+    from hdp_nb.sequences.emissions import hmm_emission
+    from hdp_nb.sequences.moves import StateMoves
+    from hdp_nb.sequences.samplers import HMMSampler, check_sequences
 
     x, name, options = make(data)
 

@@ -29,10 +29,10 @@ from common import cosines, machine, nips_sections, save, saved, table
 from common import load as load_set
 
 from hdp_nb import HDP, OnlineHDP
-from hdp_nb.corpus import Corpus
-from hdp_nb.evaluate import document_completion
-from hdp_nb.online import predict_tokens
-from hdp_nb.variational import VariationalState
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.evaluation.scores import document_completion
+from hdp_nb.variational.bound import VariationalState
+from hdp_nb.variational.online import predict_tokens
 
 STREAMS = {
     "variational": {"e_step": "variational"},

@@ -13,7 +13,7 @@ from where it ended. A line for every sweep or shard goes to
 FOLDER/MODEL.csv as well; memory is the largest resident set of the process so far. The score is
 document completion on 500 documents more, once for every fifth
 line; the first line of output has that of the true topics. In the end everything goes to
-benchmarks/results/streaming_MODEL.json, which nbs/81_distributed.ipynb shows.
+benchmarks/results/streaming_MODEL.json, which nbs/14_distributed/01_fit.ipynb shows.
 """
 
 import argparse
@@ -26,13 +26,13 @@ import numpy as np
 from common import cosines, machine, save
 from numba import njit
 
-from hdp_nb.corpus import Corpus
-from hdp_nb.distributed import fit
-from hdp_nb.evaluate import document_completion
-from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.topic_models import HDP
-from hdp_nb.topics import keep_counts
-from hdp_nb.variational_models import OnlineHDP
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.distributed.fit import fit
+from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+from hdp_nb.evaluation.scores import document_completion
+from hdp_nb.models.topic_models import HDP
+from hdp_nb.models.variational_models import OnlineHDP
+from hdp_nb.topics.counts import keep_counts
 
 K, V, ALPHA, GAMMA, ETA, LENGTH, DOCS = 100, 20_000, 2.0, 25.0, 0.05, 200, 5000
 

@@ -47,7 +47,7 @@ class Ours:
     def __init__(self, name, corpus, eta, z):
         import numpy as np
 
-        from hdp_nb import topic_models
+        from hdp_nb.models import topic_models
 
         self.sampler, self.rng = (
             topic_models.SAMPLERS[name](corpus, eta, 1.0, 1.0, (1, 1), (1, 1), z),

@@ -24,8 +24,8 @@ WATCHED = ("topics_above_0.1%", "topics_above_1%", "log_mixture", "n_topics")
 
 
 def make(corpus, sampler, start, moves):
-    from hdp_nb.topic_models import SAMPLERS
-    from hdp_nb.topic_moves import TopicMoves
+    from hdp_nb.models.topic_models import SAMPLERS
+    from hdp_nb.moves.schedule import TopicMoves
 
     begin = start if start == "sequential" else int(start)
     base = SAMPLERS[sampler](corpus, eta=0.1, init=begin)
@@ -44,7 +44,7 @@ class Scorer:
     def add(self, sample):
         import numpy as np
 
-        from hdp_nb.topics import fold_in, predictive_topics, token_probabilities
+        from hdp_nb.topics.counts import fold_in, predictive_topics, token_probabilities
 
         phi, weight = predictive_topics(sample)
         pi, p = np.empty((self.observed.n_docs, weight.size)), np.zeros(self.sum.size)
@@ -113,7 +113,7 @@ def verdict(traces):
     "What `judge` says of chains, thinned to as many draws as the shortest has."
     import numpy as np
 
-    from hdp_nb.convergence import judge
+    from hdp_nb.mcmc.convergence import judge
 
     n = min(len(trace["n_topics"]) for trace in traces)
     at = [np.linspace(0, len(trace["n_topics"]) - 1, n).astype(int) for trace in traces]

@@ -63,7 +63,7 @@ def recorded_formula(log_words, state, offsets):
     """
     import numpy as np
 
-    from hdp_nb.direct import log_topics
+    from hdp_nb.topics.direct import log_topics
 
     if state.K > CAPACITY:
         return None
@@ -75,8 +75,8 @@ def one_topic(corpus):
     "log p(x | z) and the recorded formula with all tokens in one topic."
     import numpy as np
 
-    from hdp_nb.direct import DirectSampler
-    from hdp_nb.topics import log_likelihood
+    from hdp_nb.topics.counts import log_likelihood
+    from hdp_nb.topics.direct import DirectSampler
 
     state = DirectSampler(corpus, ETA, ALPHA, GAMMA, init=1).init(np.random.default_rng(0))
     words = log_likelihood(state.n_vk, state.n_k, ETA)
@@ -110,8 +110,8 @@ def samplers():
     "Samplers by name; the urn draws topics from numbers with Poisson distributions."
     import numpy as np
 
-    from hdp_nb.parallel import ParallelSampler, in_turn, sample_topics
-    from hdp_nb.topic_models import SAMPLERS
+    from hdp_nb.models.topic_models import SAMPLERS
+    from hdp_nb.topics.parallel import ParallelSampler, in_turn, sample_topics
 
     def urn(kernel, blocks, *args):
         if kernel is not sample_topics:
@@ -135,7 +135,7 @@ class Run:
     def __init__(self, corpus, name, start, moves, seed):
         import numpy as np
 
-        from hdp_nb.topic_moves import TopicMoves
+        from hdp_nb.moves.schedule import TopicMoves
 
         def make(documents, start):
             base = samplers()[name](documents, ETA, ALPHA, GAMMA, None, None, start)

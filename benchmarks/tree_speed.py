@@ -17,9 +17,9 @@ import time
 import numba
 import numpy as np
 
-from hdp_nb.direct import DirectSampler
-from hdp_nb.readers import load_corpus
-from hdp_nb.tree import TreeSampler
+from hdp_nb.corpora.readers import load_corpus
+from hdp_nb.topics.direct import DirectSampler
+from hdp_nb.topics.tree import TreeSampler
 
 
 def samplers(corpus):

@@ -35,8 +35,8 @@ JUDGED = ("topics_above_1%", "log_mixture", "share_1", "share_2", "share_3")
 
 def load(data):
     "The corpus, and topics of its tokens for the reference to begin with."
-    from hdp_nb import synthetic
-    from hdp_nb.readers import load_corpus
+    from hdp_nb.corpora import synthetic
+    from hdp_nb.corpora.readers import load_corpus
 
     if data == "addresses":
         return load_corpus("sotu")[::10], 30

@@ -13,7 +13,7 @@ back, of the topics on disk. The quickest sweep of some, after one that compiles
 quicker of two starts: as many topics by anchor words, of which the products of pairs of words and
 the words' equations are tasks. Then the same for a longer corpus, and by one thread for a much
 longer one.
-Goes to benchmarks/results/workers.json, which nbs/81_distributed.ipynb shows.
+Goes to benchmarks/results/workers.json, which nbs/14_distributed/01_fit.ipynb shows.
 """
 
 import argparse
@@ -32,8 +32,8 @@ def cpu(client):
 
 def measure_start(corpus, n_topics, folder, client=None, threads=1):
     "Seconds by the clock, and CPU seconds here and of the workers, of a start by anchor words."
-    from hdp_nb.anchors import anchor_topics
-    from hdp_nb.begin_shards import ShardPairs
+    from hdp_nb.distributed.start import ShardPairs
+    from hdp_nb.topics.anchors import anchor_topics
 
     rows = []
     for _ in range(3):
@@ -50,7 +50,7 @@ def measure(corpus, counts, eta, folder, n, client=None, threads=1):
     "The quickest of n sweeps."
     import numpy as np
 
-    from hdp_nb import distributed
+    from hdp_nb.distributed import fit as distributed
 
     spent, rows = {}, []
 
@@ -137,8 +137,8 @@ def main():
     from distributed import Client, LocalCluster
     from streaming import DOCS, ETA, LENGTH, V, shards
 
-    from hdp_nb.shards import write_shards
-    from hdp_nb.topic_models import HDP
+    from hdp_nb.distributed.shards import write_shards
+    from hdp_nb.models.topic_models import HDP
 
     runs = []
     with tempfile.TemporaryDirectory() as folder:

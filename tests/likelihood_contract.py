@@ -2,8 +2,8 @@
 
 import contributing
 
-from hdp_nb.contracts import filled
-from hdp_nb.families import likelihoods
+from hdp_nb.mixtures.normal import likelihoods
+from hdp_nb.mixtures.testing import filled
 
 contributing.run(contributing.blocks("a likelihood")[:1])  # registers the worked example's
 CASES = [(name, i) for name, fam in likelihoods.items() for i in range(len(fam.examples))]

@@ -16,7 +16,7 @@ def check_quick_start(title, folder, monkeypatch):
 
     What it fits must survive pickle, a file and clone.
     """
-    cells = read(ROOT / "nbs" / "77_quickstart.ipynb").cells
+    cells = read(ROOT / "nbs" / "10_models/01_quickstart.ipynb").cells
     first = next(
         i
         for i, cell in enumerate(cells)

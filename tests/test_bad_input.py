@@ -16,19 +16,19 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from hdp_nb import cli
-from hdp_nb.corpus import Corpus
-from hdp_nb.emissions import hmm_emission
-from hdp_nb.hmm_sampler import HMMSampler, check_sequences
-from hdp_nb.mixtures import DPMixture
-from hdp_nb.nested_models import NestedDP
-from hdp_nb.plots import plot_shares
-from hdp_nb.predictive import check_words
-from hdp_nb.sequence_models import HDPHMM
-from hdp_nb.topic_models import HDP
-from hdp_nb.tree_models import TreeHDP
-from hdp_nb.trends import plot_topics_over_time, shares_by_group
-from hdp_nb.variational_models import OnlineHDP, VariationalHDP
+from hdp_nb.cli import main as cli
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.evaluation.predictive import check_words
+from hdp_nb.models.mixture_models import DPMixture
+from hdp_nb.models.nested_models import NestedDP
+from hdp_nb.models.sequence_models import HDPHMM
+from hdp_nb.models.topic_models import HDP
+from hdp_nb.models.tree_models import TreeHDP
+from hdp_nb.models.variational_models import OnlineHDP, VariationalHDP
+from hdp_nb.plotting.plots import plot_shares
+from hdp_nb.plotting.trends import plot_topics_over_time, shares_by_group
+from hdp_nb.sequences.emissions import hmm_emission
+from hdp_nb.sequences.samplers import HMMSampler, check_sequences
 
 X = np.array([[2, 0, 1], [0, 3, 1], [1, 1, 0], [4, 0, 1], [0, 2, 2]])
 

@@ -18,15 +18,15 @@ from naive import partitions
 from naive_hmm import Posterior
 from tiers import slow_unless
 
-from hdp_nb.contracts import DRAWS, IDENTITIES, check_likelihood
-from hdp_nb.dp import DPMixtureSampler
-from hdp_nb.emissions import emitted_likelihood, hmm_emission, make_emission, symbols
-from hdp_nb.estimators import load_model
-from hdp_nb.families import find_likelihood
-from hdp_nb.hmm_sampler import HMMSampler, check_sequences
-from hdp_nb.likelihood import Likelihood, categorical, likelihoods, poisson, register
-from hdp_nb.mixtures import DPMixture
-from hdp_nb.sequence_models import HDPHMM
+from hdp_nb.mixtures.dp import DPMixtureSampler
+from hdp_nb.mixtures.likelihood import Likelihood, categorical, likelihoods, poisson, register
+from hdp_nb.mixtures.normal import find_likelihood
+from hdp_nb.mixtures.testing import DRAWS, IDENTITIES, check_likelihood
+from hdp_nb.models.loading import load_model
+from hdp_nb.models.mixture_models import DPMixture
+from hdp_nb.models.sequence_models import HDPHMM
+from hdp_nb.sequences.emissions import emitted_likelihood, hmm_emission, make_emission, symbols
+from hdp_nb.sequences.samplers import HMMSampler, check_sequences
 
 SAMPLERS = ("direct", "beam", "weak_limit")
 
@@ -305,7 +305,7 @@ def test_register():
             ValueError,
             match=(
                 "^emission must be one of 'normal', 'categorical', .*"
-                " hdp_nb.likelihood.register; got"
+                " hdp_nb.mixtures.likelihood.register; got"
             ),
         ):
             find_likelihood(name, "emission")

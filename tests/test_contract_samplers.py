@@ -1,4 +1,4 @@
-"""The contract of a sampler (08_chain), held against every sampler of the package.
+"""The contract of a sampler (05_mcmc/03_chain), held against every sampler of the package.
 
 A sampler that is not on the list fails the first test.
 """
@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from pkgutil import walk_packages
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -15,33 +16,33 @@ import pytest
 from tiers import slow_unless
 
 import hdp_nb
-from hdp_nb.blocked import BlockedSampler
-from hdp_nb.chain import Sampler, run_chain, with_attributes
-from hdp_nb.corpus import Corpus
-from hdp_nb.direct import DirectSampler, HybridSampler
-from hdp_nb.distributed import OnlineShardSampler, ShardSampler
-from hdp_nb.dp import DPMixtureSampler, dp_state
-from hdp_nb.emissions import hmm_emission
-from hdp_nb.evidence import PoweredHDP, PoweredLDA
-from hdp_nb.families import likelihoods
-from hdp_nb.franchise import FranchiseSampler
-from hdp_nb.hdp_split_merge import HDPSplitMerge
-from hdp_nb.hmm_groups import GroupedHMMSampler
-from hdp_nb.hmm_sampler import HMMSampler, check_sequences
-from hdp_nb.lda import LDASampler
-from hdp_nb.mixture_moves import MixtureMoves
-from hdp_nb.nested import BOTH, GLOBAL, LOCAL
-from hdp_nb.nested_sampler import NestedSampler
-from hdp_nb.parallel import ParallelSampler
-from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.split_merge import DPSplitMerge, SplitMerge
-from hdp_nb.state_moves import StateMoves, TracedStates
-from hdp_nb.subclusters import SubclusterSampler
-from hdp_nb.topic_models import HDP
-from hdp_nb.topic_moves import TopicMoves
-from hdp_nb.topics import predictive_topics
-from hdp_nb.tree import TreeSampler
-from hdp_nb.variational_models import OnlineHDP
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.distributed.fit import OnlineShardSampler, ShardSampler
+from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+from hdp_nb.evaluation.evidence import PoweredHDP, PoweredLDA
+from hdp_nb.mcmc.chain import Sampler, run_chain, with_attributes
+from hdp_nb.mixtures.dp import DPMixtureSampler, dp_state
+from hdp_nb.mixtures.mixture_moves import MixtureMoves
+from hdp_nb.mixtures.normal import likelihoods
+from hdp_nb.mixtures.split_merge import DPSplitMerge, SplitMerge
+from hdp_nb.mixtures.subclusters import SubclusterSampler
+from hdp_nb.models.topic_models import HDP
+from hdp_nb.models.variational_models import OnlineHDP
+from hdp_nb.moves.schedule import TopicMoves
+from hdp_nb.moves.split_merge import HDPSplitMerge
+from hdp_nb.nested.hnhdp import BOTH, GLOBAL, LOCAL
+from hdp_nb.nested.sampler import NestedSampler
+from hdp_nb.sequences.emissions import hmm_emission
+from hdp_nb.sequences.groups import GroupedHMMSampler
+from hdp_nb.sequences.moves import StateMoves, TracedStates
+from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+from hdp_nb.topics.blocked import BlockedSampler
+from hdp_nb.topics.counts import predictive_topics
+from hdp_nb.topics.direct import DirectSampler, HybridSampler
+from hdp_nb.topics.franchise import FranchiseSampler
+from hdp_nb.topics.lda import LDASampler
+from hdp_nb.topics.parallel import ParallelSampler
+from hdp_nb.topics.tree import TreeSampler
 
 RNG = np.random.default_rng(0)
 # Twenty documents of 12 tokens over 9 words, the last of which never occurs, and two empty ones.
@@ -465,7 +466,7 @@ def same(one, other):
 
 def samplers_of_the_package():
     "Every public class that can begin and sweep."
-    modules = [import_module(f"hdp_nb.{name}") for name in hdp_nb._MODULES]
+    modules = [import_module(module.name) for module in walk_packages(hdp_nb.__path__, "hdp_nb.")]
     classes = {
         kind
         for module in modules
@@ -592,7 +593,7 @@ def test_what_is_traced_to_compare_states_by(new, name):
     of_topics = count_topics, count_given, count_seeded, count_all_topics, count_shards
     if CASES[name].recount not in of_topics:
         of_base, of_clusters = hasattr(sampler, "base"), "n_clusters" in info
-        of_rows = "n_components" in info  # see 12_dp
+        of_rows = "n_components" in info  # see 03_mixtures/01_dp
         assert "log_mixture" not in info or of_base or of_clusters or of_rows  # see test_nested
         return
     for _ in range(3):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hdp_nb
-from hdp_nb.readers import BUNDLED, _bundled_path, load_corpus
+from hdp_nb.corpora.readers import BUNDLED, _bundled_path, load_corpus
 
 README = _bundled_path("sotu").with_name("README.md")
 TABLE = {
@@ -120,8 +120,8 @@ def test_found_from_anywhere(tmp_path, layout):
         data, there, ignore=lambda folder, names: [n for n in names if not n.startswith("alice")]
     )
     code = (
-        "from hdp_nb.readers import load_corpus, _bundled_path; print(_bundled_path('alice'));"
-        " assert load_corpus('alice').n_words == 27"
+        "from hdp_nb.corpora.readers import load_corpus, _bundled_path;"
+        " print(_bundled_path('alice')); assert load_corpus('alice').n_words == 27"
     )
     out = subprocess.run(
         [sys.executable, "-c", code],

@@ -11,11 +11,11 @@ import pytest
 from tiers import slow_unless
 
 from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
-from hdp_nb.checks import MOST_ETA
-from hdp_nb.convergence import ConvergenceWarning
-from hdp_nb.corpus import Corpus
-from hdp_nb.topic_models import SAMPLERS
-from hdp_nb.tree import TreeSampler
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.mcmc.convergence import ConvergenceWarning
+from hdp_nb.models.topic_models import SAMPLERS
+from hdp_nb.topics.tree import TreeSampler
+from hdp_nb.utils.checks import MOST_ETA
 
 rng = np.random.default_rng(0)
 TEXTS = Corpus.from_docs(

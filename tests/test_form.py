@@ -7,14 +7,28 @@ import re
 import subprocess
 import sys
 
+import book
 import pytest
-from notebooks import ROOT, directives, notebooks, read
+from notebooks import ROOT, modules, notebooks, page, read
 
-MODULES = {
-    p.stem: ast.parse(p.read_text(encoding="utf-8"))
-    for p in sorted((ROOT / "hdp_nb").glob("*.py"))
-    if p.stem not in ("_modidx", "__init__", "__main__")
-}
+FILES = modules()
+MODULES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
+
+# A part imports from those before it, and the parts of one row know nothing of each other.
+ROWS = """
+utils
+mcmc
+corpora
+processes
+mixtures
+topics
+moves
+variational nested sequences
+models
+evaluation plotting distributed
+cli
+"""
+ROW_OF = {part: row for row, parts in enumerate(ROWS.split("\n")) for part in parts.split()}
 
 
 def functions(tree):
@@ -32,12 +46,35 @@ def defined(tree):
             yield node.asname or node.name
 
 
-def own_imports(tree):
-    "Imports of the package's own modules, as (node, module)."
+def own_imports(tree, name="part.module"):
+    "Imports of the package's own modules, as (node, what is imported from, within the package)."
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            if node.level or (node.module or "").startswith("hdp_nb."):
-                yield node, (node.module or "").removeprefix("hdp_nb.")
+            given = node.module or ""
+            if node.level:
+                above = name.split(".")[: -node.level]
+                yield node, ".".join([*above, *filter(None, [given])])
+            elif given.split(".")[0] == "hdp_nb":
+                yield node, given.removeprefix("hdp_nb").removeprefix(".")
+
+
+def used_later(tree):
+    "Parts that functions reach as `hdp_nb.part.module`, when they are called."
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id == "hdp_nb" and node.attr in ROW_OF:
+                yield node.attr
+
+
+def forbidden(name, tree):
+    "The parts that a module uses and may not."
+    part = name.partition(".")[0]
+    used = {*used_later(tree)}
+    for node, module in own_imports(tree, name):
+        used |= {module.partition(".")[0]} if module else {alias.name for alias in node.names}
+    return sorted(
+        other for other in used & ROW_OF.keys() if other != part and ROW_OF[other] >= ROW_OF[part]
+    )
 
 
 @pytest.mark.parametrize("arguments", [["check"], ["format", "--check"]], ids=["lint", "format"])
@@ -55,33 +92,65 @@ def test_types_agree():
     assert (ROOT / "hdp_nb" / "py.typed").exists()
 
 
-def test_no_module_holds_too_much():
-    lines = {
-        name: (ROOT / "hdp_nb" / f"{name}.py").read_text(encoding="utf-8").count("\n")
-        for name in MODULES
+def test_a_module_is_one_idea():
+    "Of at most a thousand lines."
+    lines = {name: path.read_text(encoding="utf-8").count("\n") for name, path in FILES.items()}
+    assert not {name: n for name, n in lines.items() if n > 1000}
+
+
+def test_each_module_is_made_by_the_notebook_of_its_name():
+    "Part and folder, module and file name: `nbs/04_topics/01_franchise` makes `topics.franchise`."
+    made = book.made_by()
+    assert sorted(made) == sorted(MODULES)
+    plain = {name: re.sub(r"\b\d\d_", "", page(path)) for name, path in made.items()}
+    assert not {name: of for name, of in plain.items() if name != of.replace("/", ".")}
+
+
+def test_no_two_notebooks_of_a_folder_share_a_number():
+    numbers = [(path.parent, path.name[:2]) for path in notebooks() if path.stem != "index"]
+    assert len(numbers) == len({*numbers})
+    everything = {*(ROOT / "nbs").rglob("[!_.]*.ipynb")}
+    assert {path for path in everything if ".ipynb_checkpoints" not in path.parts} == {*notebooks()}
+
+
+def test_parts_import_only_from_parts_before_them():
+    assert {name.partition(".")[0] for name in MODULES} == ROW_OF.keys()
+    wrong = {name: parts for name, tree in MODULES.items() if (parts := forbidden(name, tree))}
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("utils.files", "from ..mcmc.chain import Chain"),
+        ("topics.lda", "from hdp_nb.models.base import TopicModel"),
+        ("nested.moves", "from ..variational import bound"),
+        ("plotting.plots", "from .. import distributed"),
+        ("corpora.readers", "def f():\n    return hdp_nb.topics.lda.LDASampler"),
+    ],
+)
+def test_the_order_of_parts_is_enforced(name, line):
+    "An import that is not allowed, added on purpose, is found."
+    assert forbidden(name, MODULES[name]) == []
+    added = ast.parse(FILES[name].read_text(encoding="utf-8") + f"\n{line}\n")
+    assert len(forbidden(name, added)) == 1
+
+
+def test_modules_of_a_part_do_not_import_in_circles():
+    imports = {
+        name: {module for _, module in own_imports(tree, name) if module in MODULES}
+        for name, tree in MODULES.items()
     }
-    assert not {name: n for name, n in lines.items() if n > 700}
-
-
-def test_modules_import_only_from_lower_numbers():
-    order = [
-        directives(cell)[0]["default_exp"]
-        for path in notebooks()
-        if path.stem != "index"
-        for cell in read(path).cells
-        if cell.cell_type == "code" and "default_exp" in directives(cell)[0]
-    ]
-    assert sorted(order) == sorted(MODULES)
-    for name, tree in MODULES.items():
-        for _, module in own_imports(tree):
-            assert not module or order.index(module) < order.index(name), f"{name} imports {module}"
+    while free := {name for name, needs in imports.items() if not needs & imports.keys()}:
+        imports = {name: needs for name, needs in imports.items() if name not in free}
+    assert not imports
 
 
 def test_only_public_names_cross_from_one_module_to_another():
     for name, tree in MODULES.items():
         private = [
             a.name
-            for node, _ in own_imports(tree)
+            for node, _ in own_imports(tree, name)
             for a in node.names
             if a.name.startswith("_") and not a.name.startswith("__")
         ]
@@ -96,7 +165,7 @@ def test_no_function_imports_a_module_of_the_package():
 
 def test_what_scripts_import_is_there():
     "Benchmarks are not run here, and import in functions what only one of their parts needs."
-    scripts = {path.stem: path for path in (ROOT / "benchmarks").glob("*.py")}
+    scripts = {path.stem: path for path in (ROOT / "benchmarks").rglob("*.py")}
     gone, n_names = [], 0
     for path in [*scripts.values(), *(ROOT / "tools").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -104,7 +173,7 @@ def test_what_scripts_import_is_there():
                 continue
             if node.module.split(".")[0] == "hdp_nb":
                 module = importlib.import_module(node.module)
-                there = {*dir(module), *MODULES} if node.module == "hdp_nb" else {*dir(module)}
+                there = {*dir(module)}
             elif path.parent.name == "benchmarks" and node.module in scripts:
                 text = scripts[node.module].read_text(encoding="utf-8")
                 there = {*defined(ast.parse(text))}
@@ -185,11 +254,11 @@ def test_public_functions_are_annotated(name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_lines_end_before_column_100(name):
-    lines = (ROOT / "hdp_nb" / f"{name}.py").read_text(encoding="utf-8").splitlines()
+    lines = FILES[name].read_text(encoding="utf-8").splitlines()
     assert not [i for i, line in enumerate(lines, 1) if len(line) > 100]
 
 
-@pytest.mark.parametrize("path", [pytest.param(p, id=p.stem) for p in notebooks()])
+@pytest.mark.parametrize("path", [pytest.param(p, id=page(p)) for p in notebooks()])
 def test_code_cells_are_no_wider(path):
     wide = [
         (number, line)

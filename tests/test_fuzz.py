@@ -15,18 +15,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hdp_nb
-from hdp_nb import files
-from hdp_nb.chain import run_chain
-from hdp_nb.corpus import Corpus
-from hdp_nb.direct import HybridSampler
-from hdp_nb.exchange import Topics, read_topics, write_topics
-from hdp_nb.franchise import FranchiseSampler
-from hdp_nb.ingest import build_shards
-from hdp_nb.parquet import FORMAT, VERSION, Part, Place, arrow, read_part, write_table
-from hdp_nb.readers import load_corpus
-from hdp_nb.report import write_report
-from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.tree import TreeSampler
+from hdp_nb.cli.report import write_report
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.corpora.readers import load_corpus
+from hdp_nb.distributed.ingest import build_shards
+from hdp_nb.distributed.parquet import FORMAT, VERSION, Part, Place, arrow, read_part, write_table
+from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+from hdp_nb.mcmc.chain import run_chain
+from hdp_nb.models.exchange import Topics, read_topics, write_topics
+from hdp_nb.topics.direct import HybridSampler
+from hdp_nb.topics.franchise import FranchiseSampler
+from hdp_nb.topics.tree import TreeSampler
+from hdp_nb.utils import files
 
 N = int(os.environ.get("HDP_NB_FUZZ", "100"))
 many = settings(

@@ -15,8 +15,8 @@ import pytest
 from alone import FAULTS, outcome
 from tiers import slow_unless
 
-from hdp_nb import cli
-from hdp_nb.corpus import Corpus
+from hdp_nb.cli import main as cli
+from hdp_nb.corpora.corpus import Corpus
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 

@@ -13,16 +13,17 @@ import pytest
 from tiers import slow_unless
 from tqdm import tqdm
 
-from hdp_nb import cli, distributed
-from hdp_nb.corpus import Corpus
-from hdp_nb.mixtures import DPMixture
-from hdp_nb.nested_models import HNHDP
-from hdp_nb.sequence_models import HDPHMM
-from hdp_nb.shards import ShardedCorpus, write_shards
-from hdp_nb.synthetic import make_bars
-from hdp_nb.topic_models import HDP, LDA
-from hdp_nb.tree_models import TreeHDP
-from hdp_nb.variational_models import OnlineHDP
+from hdp_nb.cli import main as cli
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.corpora.synthetic import make_bars
+from hdp_nb.distributed import fit as distributed
+from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+from hdp_nb.models.mixture_models import DPMixture
+from hdp_nb.models.nested_models import HNHDP
+from hdp_nb.models.sequence_models import HDPHMM
+from hdp_nb.models.topic_models import HDP, LDA
+from hdp_nb.models.tree_models import TreeHDP
+from hdp_nb.models.variational_models import OnlineHDP
 
 BARS, _ = make_bars(120, 40, grid=4, random_state=0)
 SIDES = np.where(np.arange(120) < 50, "early", "late")

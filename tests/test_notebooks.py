@@ -13,9 +13,9 @@ import sys
 import pytest
 from nbclient.exceptions import CellExecutionError
 from nbdev.clean import clean_nb
-from notebooks import ROOT, directives, execute, export, is_run, nbdev, notebooks, read
+from notebooks import ROOT, directives, execute, export, is_run, nbdev, notebooks, page, read
 
-NOTEBOOKS = [pytest.param(path, id=path.stem) for path in notebooks()]
+NOTEBOOKS = [pytest.param(path, id=page(path)) for path in notebooks()]
 
 
 def shown(cell):
@@ -96,14 +96,14 @@ def test_runs_and_gives_what_is_stored(path, request, forks):
     if not all_of_it:
         take_from_package(fresh)
     try:
-        execute(fresh, long=all_of_it, forks=forks)
+        execute(fresh, path.parent, long=all_of_it, forks=forks)
     except CellExecutionError as error:
         pytest.fail(re.sub(r"\x1b\[\d*m", "", str(error)), pytrace=False)
     clean_nb(fresh)
     for number, (old, new) in enumerate(zip(stored.cells, fresh.cells, strict=True)):
         if is_run(old, long=all_of_it):
             assert shown(new) == shown(old), (
-                f"cell {number} gives something new; python tools/run.py notebooks {path.stem}"
+                f"cell {number} gives something new; python tools/run.py notebooks {page(path)}"
                 f" stores it:\n{old.source}"
             )
 
@@ -137,12 +137,12 @@ def made_anew(tmp_path_factory):
     anew.
     """
     copied = tmp_path_factory.mktemp("repository")
-    for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py", "hdp_nb/__main__.py"):
-        (copied / name).parent.mkdir(exist_ok=True)
+    by_hand = ["settings.ini", "pyproject.toml", "_quarto.yml", "nbs/api.md", "nbs/tasks/index.md"]
+    by_hand += [path.relative_to(ROOT) for path in (ROOT / "hdp_nb").rglob("_*.py")]
+    by_hand += [path.relative_to(ROOT) for path in (ROOT / "nbs").glob("[0-9]*/index.md")]
+    for name in [*by_hand, *(path.relative_to(ROOT) for path in notebooks())]:
+        (copied / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copied / name)
-    (copied / "nbs").mkdir()
-    for path in notebooks():
-        shutil.copy(path, copied / "nbs")
     nbdev("nbdev-clean", root=copied)
     export(root=copied)
     return copied
@@ -150,16 +150,22 @@ def made_anew(tmp_path_factory):
 
 @pytest.mark.parametrize("path", NOTEBOOKS)
 def test_is_clean(path, made_anew):
-    clean = (made_anew / "nbs" / path.name).read_bytes() == path.read_bytes()
+    clean = (made_anew / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
     assert clean, "python tools/run.py clean"
 
 
-@pytest.mark.parametrize("pattern", ["hdp_nb/*.py", "README.md", "nbs/images/index-*.png"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["hdp_nb/**/*.py", "README.md", "nbs/images/index-*.png", "nbs/*.md", "**/_quarto.yml"],
+)
 def test_what_is_made_from_the_notebooks_is_in_step(pattern, made_anew):
     here, anew = (
         {path.relative_to(root): path.read_bytes() for path in root.glob(pattern)}
         for root in (ROOT, made_anew)
     )
+    if pattern == "nbs/*.md":  # others are written by hand
+        here = {path: text for path, text in here.items() if path in anew}
+    assert here
     differing = sorted(
         str(path) for path in here.keys() | anew.keys() if here.get(path) != anew.get(path)
     )
@@ -179,6 +185,7 @@ def test_nbdev_prepares_every_notebook_for_quarto(made_anew):
         [sys.executable, "-c", code], cwd=made_anew, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert {path.name for path in (made_anew / "_proc").glob("*.ipynb")} == {
-        path.name for path in notebooks()
-    }
+    proc = made_anew / "_proc"
+    assert {
+        path.relative_to(proc).with_suffix("").as_posix() for path in proc.rglob("*.ipynb")
+    } == {page(path) for path in notebooks()}

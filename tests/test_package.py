@@ -5,6 +5,7 @@ import.
 import ast
 import json
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ from packaging.requirements import Requirement
 from tiers import slow_unless
 
 import hdp_nb
-from hdp_nb.topics import document_alpha
+from hdp_nb import _kernels
+from hdp_nb.topics.counts import document_alpha
 
 ROOT = Path(__file__).parent.parent
 
@@ -72,14 +74,14 @@ def package(tmp_path):
     returned is what runs code in a new process, or starts it.
     """
     (tmp_path / "hdp_nb").mkdir()
-    shutil.copy(ROOT / "hdp_nb" / "__init__.py", tmp_path / "hdp_nb")
+    for name in ("__init__.py", "_kernels.py", "_lazy.py"):
+        shutil.copy(ROOT / "hdp_nb" / name, tmp_path / "hdp_nb")
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "HDP_NB_CACHE": str(tmp_path / "kernels")}
-    head = "from pathlib import Path; import hdp_nb; hdp_nb._MODULES += tuple({!r}); "
+    head = "from pathlib import Path; import hdp_nb; "
     head += "hits = lambda kernel: sum(kernel.stats.cache_hits.values()); "
 
     def python(code, start=False, **more):
-        modules = [path.stem for path in (tmp_path / "hdp_nb").glob("[!_]*.py")]
-        command = [sys.executable, "-W", "error", "-B", "-c", head.format(modules) + code]
+        command = [sys.executable, "-W", "error", "-B", "-c", head + code]
         given = {name: value for name, value in {**env, **more}.items() if value is not None}
         options = {"env": given, "cwd": tmp_path}
         if start:
@@ -89,7 +91,10 @@ def package(tmp_path):
 
     def package(**texts):
         for name, text in texts.items():
-            (tmp_path / "hdp_nb" / f"{name}.py").write_text(text)
+            path = tmp_path.joinpath("hdp_nb", *name.split(".")).with_suffix(".py")
+            path.parent.mkdir(exist_ok=True)
+            (path.parent / "__init__.py").touch()
+            path.write_text(text)
         return python
 
     return package
@@ -171,7 +176,7 @@ def test_conda_recipe_asks_for_what_pip_asks_for(pyproject):
     assert str(asked.pop("python").specifier) == project["requires-python"]
     asked["matplotlib"] = asked.pop("matplotlib-base")
     assert {name: asked[name].specifier for name in asked} == requirements(project)
-    assert recipe["build"]["entry_points"] == ["hdp_nb = hdp_nb.cli:main"]
+    assert recipe["build"]["entry_points"] == ["hdp_nb = hdp_nb.cli.main:main"]
 
 
 def test_citation_and_readme_say_what_the_metadata_say(pyproject):
@@ -210,7 +215,7 @@ def test_importing_needs_no_tool_and_no_pictures():
     found = run(
         sys.executable,
         "-c",
-        f"import sys, hdp_nb, hdp_nb.estimators; print({set(heavy)} & set(sys.modules))",
+        f"import sys, hdp_nb, hdp_nb.models.loading; print({set(heavy)} & set(sys.modules))",
     )
     assert found.strip() == "set()"
 
@@ -322,35 +327,86 @@ def test_named_tuples_with_other_fields_have_other_kernels(package):
     assert python(code) == "2.0 0 2.0 0"
     package(pair=PAIR)
     # Without their names the second order is given the kernel of the first: what this guards.
-    blind = "hdp_nb._named_tuples = lambda types: []; "
+    blind = "hdp_nb._kernels._named_tuples = lambda types: []; "
     assert python(blind + code) == "2.0 0 2.0 0"
     package(pair=PAIR.replace("a: float\n    b: float", "b: float\n    a: float"))
     assert python(blind + code) == "-2.0 1 -2.0 1"
 
 
-def own_imports(name):
-    "The modules of the package that a module imports, by Python's own parser."
-    found = set()
-    for node in ast.walk(ast.parse((ROOT / "hdp_nb" / f"{name}.py").read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.level or node.module.startswith("hdp_nb")):
-            module = (node.module or "").removeprefix("hdp_nb").removeprefix(".")
-            found |= {module} if module else {alias.name for alias in node.names}
+NESTED = {
+    "ground.f": GROUND,
+    "middle.again": "from ..ground.f import f\n",
+    "upper.g": """
+from numba import njit
+
+from hdp_nb.middle import (
+    again as names,  # as long imports are written
+)
+
+f = names.f
+
+
+@njit
+def g(x):
+    return 10 * f(x)
+""",
+    "upper.f": "TWO = 2\n",
+    "other.f": "TWO = 2\n",
+}
+
+
+def test_a_kernel_is_compiled_anew_after_an_edit_two_modules_away(package):
+    "In parts, whose modules may share a last name; an edit that does not matter compiles nothing."
+    package(**NESTED)
+    python = package()
+    call = "from hdp_nb.upper.g import g; print(g(1), hits(g))"
+    assert [python(call) for _ in range(2)] == ["20 0", "20 1"]
+    package(**{"other.f": "TWO = 3\n", "upper.f": "TWO = 3\n"})
+    assert python(call) == "20 1"
+    package(**{"ground.f": GROUND.replace("= 1", "= 4")})
+    assert python(call) == "50 0"
+
+
+def imports_by_parser(path, name):
+    "The modules and parts of the package that a module imports, by Python's own parser."
+    found, known = set(), {".".join(p.relative_to(ROOT / "hdp_nb").parts) for p in FILES}
+    known = {one.removesuffix(".py").removesuffix(".__init__") for one in known}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            above = name.split(".")
+            above = above[: len(above) - node.level + (path.name == "__init__.py")]
+            given = (node.module or "").split(".") if node.module else []
+            if not node.level and given[0] != "hdp_nb":
+                continue
+            at = ".".join([*above, *given] if node.level else given[1:])
+            named = [
+                hdp_nb._HOME.get(n.name, n.name) if not at else f"{at}.{n.name}" for n in node.names
+            ]
+            found |= {at, *named} & known
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names if alias.name.startswith("hdp_nb")}
-    return found
+            names = [alias.name for alias in node.names if alias.name.startswith("hdp_nb.")]
+            found |= {one.removeprefix("hdp_nb.") for one in names}
+    return found - {""}
 
 
-def test_imports_are_found_without_running_them():
-    """As Python's parser finds them. And who can reach every module, by `import hdp_nb`, has no
-    kernels.
+FILES = sorted((ROOT / "hdp_nb").rglob("*.py"))
+
+
+def test_every_import_is_seen_without_running_a_module():
+    """As Python's parser sees it. And where every module can be reached, by `import hdp_nb`, there
+    are no kernels.
     """
-    texts = hdp_nb._Texts()
-    for name in hdp_nb._MODULES:
-        path = ROOT / "hdp_nb" / f"{name}.py"
-        texts.read(name, path)
-        found = own_imports(name)
-        assert texts._read[name][1] == found - {"hdp_nb", "__version__"}, name
-        assert "hdp_nb" not in found or "njit" not in path.read_text(encoding="utf-8"), name
+    n_imports = 0
+    for path in FILES:
+        name = ".".join(path.relative_to(ROOT / "hdp_nb").with_suffix("").parts)
+        name = name.removesuffix("__init__").removesuffix(".")
+        text = path.read_text(encoding="utf-8")
+        found = _kernels._imports(text, name, path.name == "__init__.py")
+        if path.name not in ("__init__.py", "_lazy.py", "_kernels.py"):  # those hold no kernels
+            assert found == imports_by_parser(path, name), name
+            n_imports += len(found)
+        assert not re.search("(?m)^import hdp_nb$", text) or "njit" not in text, name
+    assert n_imports > 500
 
 
 @pytest.fixture
@@ -483,7 +539,7 @@ def test_a_number_that_stands_in_the_code_compiles_nothing_anew():
 
 HAS_TURN = """
 import sys
-from hdp_nb import _Turns
+from hdp_nb._kernels import _Turns
 
 turns = _Turns(sys.argv[1])
 turns.take("f")
@@ -501,7 +557,7 @@ def test_processes_take_turns(tmp_path):
     (tmp_path / "file").touch()
     command = [sys.executable, "-c", HAS_TURN, tmp_path / "file"]
     env, pipe = {**os.environ, "PYTHONPATH": str(ROOT)}, subprocess.PIPE
-    mine = hdp_nb._Turns(tmp_path / "file")
+    mine = _kernels._Turns(tmp_path / "file")
 
     def gets(name, patience):
         mine.patience = patience
@@ -521,7 +577,7 @@ def test_processes_take_turns(tmp_path):
                 assert other.stdout.readline() == "given back\n"
             assert gets("f", 60)
             other.kill()
-    nowhere = hdp_nb._Turns(tmp_path / "none" / "file")
+    nowhere = _kernels._Turns(tmp_path / "none" / "file")
     nowhere.take("f")
     assert nowhere._held == {}
 
@@ -589,7 +645,12 @@ def test_tests_remove_nothing_but_old_kernels_of_their_own(tmp_path):
     (tmp_path / "repository" / "tests" / "test_nothing.py").write_text("def test_nothing(): pass\n")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     for cache in (user, own):
-        run(sys.executable, "-c", "import hdp_nb.special", env={**env, "HDP_NB_CACHE": str(cache)})
+        run(
+            sys.executable,
+            "-c",
+            "import hdp_nb.utils.special",
+            env={**env, "HDP_NB_CACHE": str(cache)},
+        )
     [kernels] = os.listdir(user)
     assert re.fullmatch("kernels-[0-9a-f]{16}", kernels) and os.listdir(own) == [kernels]
     marker, empty, fresh = (
@@ -689,7 +750,7 @@ def test_source_archive_has_the_repository(installed):
 
 def test_wheel_works_outside_the_repository(installed):
     code = (
-        "import hdp_nb; from hdp_nb.readers import load_corpus; "
+        "import hdp_nb; from hdp_nb.corpora.readers import load_corpus; "
         "print(hdp_nb.__file__, hdp_nb.__version__, *[load_corpus(name).n_docs > 0 for name in "
         "('sotu', 'kjv', 'alice', 'jargon')], sep='\\n')"
     )
@@ -702,28 +763,43 @@ def test_wheel_works_outside_the_repository(installed):
 
 def test_wheel_brings_the_command_and_nothing_else(installed):
     [folder] = (installed / "site").glob("hdp_nb-*.dist-info")
-    assert "hdp_nb = hdp_nb.cli:main" in (folder / "entry_points.txt").read_text()
+    assert "hdp_nb = hdp_nb.cli.main:main" in (folder / "entry_points.txt").read_text()
     assert {path.name for path in (installed / "site").iterdir()} == {"hdp_nb", folder.name, "bin"}
 
 
 def test_public_names_are_at_the_top():
-    assert hdp_nb.HDP is hdp_nb.estimators.HDP and hdp_nb.load_corpus is hdp_nb.readers.load_corpus
+    assert (
+        hdp_nb.HDP is hdp_nb.models.loading.HDP
+        and hdp_nb.load_corpus is hdp_nb.corpora.readers.load_corpus
+    )
     assert all(callable(getattr(hdp_nb, name)) for name in hdp_nb.__all__) and {
         *hdp_nb.__all__
     } <= {*dir(hdp_nb)}
     assert not hasattr(hdp_nb, "no_such_name")
-    modules = {path.stem for path in Path(hdp_nb.__file__).parent.glob("[!_]*.py")} - {"cli"}
-    assert modules == {*hdp_nb._MODULES}
+
+
+def test_parts_and_their_modules_are_reached_from_the_top():
+    "Without an import of each, and listed by `dir`; what is not there is an AttributeError."
+    for part in pkgutil.iter_modules(hdp_nb.__path__):
+        if part.ispkg:
+            package = getattr(hdp_nb, part.name)
+            assert package.__doc__ and part.name in dir(hdp_nb)
+            for module in pkgutil.iter_modules(package.__path__):
+                assert getattr(package, module.name).__name__ == f"{package.__name__}.{module.name}"
+                assert module.name in dir(package)
+            assert not hasattr(package, "no_such_name")
 
 
 def test_every_model_has_a_quick_start():
-    cells = json.loads((ROOT / "nbs" / "77_quickstart.ipynb").read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(
+        (ROOT / "nbs" / "10_models/01_quickstart.ipynb").read_text(encoding="utf-8")
+    )["cells"]
     titles = re.findall(
         r"^## (\w+)$",
         "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"),
         re.MULTILINE,
     )
     assert sorted(titles) == sorted(
-        {name for name in hdp_nb.estimators.__all__ if name[0].isupper()} - {"TopicModel"}
+        {name for name in hdp_nb.models.loading.__all__ if name[0].isupper()} - {"TopicModel"}
     )
     assert all(len(cell["source"]) <= 10 for cell in cells if cell["cell_type"] == "code")

@@ -2,10 +2,10 @@
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from notebooks import notebooks, read
+from notebooks import notebooks, page, read
 from prose_numbers import numbers, unheld
 
-FINISHED = ["90", "91", "92", "93", "94", "95", "96", "97"]
+FINISHED = [path for path in notebooks(["experiments"]) if path.stem[3:] != "signatures"]
 
 
 def test_numbers_are_found_and_what_holds_them():
@@ -40,9 +40,8 @@ def test_asserts_of_cells_that_are_not_run_hold_nothing():
     assert [by for *_, by in numbers(new_notebook(cells=cells))] == ["bare"]
 
 
-@pytest.mark.parametrize("name", FINISHED)
-def test_no_number_is_bare(name):
-    (path,) = notebooks([name])
+@pytest.mark.parametrize("path", FINISHED, ids=page)
+def test_no_number_is_bare(path):
     found = list(numbers(read(path)))
     assert found and not [(cell, number) for cell, number, by in found if by == "bare"]
 
@@ -62,7 +61,6 @@ def test_slow_cells_that_nothing_asserts_on_are_found():
     assert unheld(new_notebook(cells=cells)) == [0, 4]
 
 
-@pytest.mark.parametrize("name", FINISHED)
-def test_what_slow_cells_print_is_asserted(name):
-    (path,) = notebooks([name])
+@pytest.mark.parametrize("path", FINISHED, ids=page)
+def test_what_slow_cells_print_is_asserted(path):
     assert unheld(read(path)) == []

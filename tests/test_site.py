@@ -18,17 +18,14 @@ import pytest
 import run
 import yaml
 from naive import log_words
-from notebooks import ROOT, notebooks
+from notebooks import ROOT, modules, notebooks, page
 
-from hdp_nb.dp import log_eppf
+from hdp_nb.mixtures.dp import log_eppf
 
 NBS = ROOT / "nbs"
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
 AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-PAGES = sorted(
-    str(path.relative_to(NBS).with_suffix(""))
-    for path in [*notebooks(), *NBS.glob("*.md"), *NBS.glob("tasks/*.md")]
-)
+PAGES = sorted(page(path) for path in [*notebooks(), *NBS.glob("*.md"), *NBS.glob("[!m_]*/*.md")])
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +129,21 @@ ACCUSE = """async ([where, options]) =>
 # Pages of every kind: here axe looks at all of the page, by day and at night.  Elsewhere, where
 # frame and colours are the same, at what is in the article; pages of the API are all alike.  What
 # is not of every kind waits for --slow: axe and the wide window elsewhere, modules in the API.
-ALL_OF = {"index", "api", "book", "gallery", "tasks/save", "00_checks", "33_nested_words"}
-ALL_OF |= {"77_quickstart", "96_benchmarks", "made/hdp_nb.HDP", "made/hdp_nb.chain"}
+ALL_OF = {
+    "index",
+    "api",
+    "book",
+    "gallery",
+    "tasks/save",
+    "16_utils/01_checks",
+    "08_nested/02_words",
+}
+ALL_OF |= {
+    "10_models/01_quickstart",
+    "13_experiments/09_benchmarks",
+    "made/hdp_nb.HDP",
+    "made/hdp_nb.mcmc.chain",
+}
 WHOLE = {"light": ("html", {}), "dark": ("html", {"runOnly": ["color-contrast"]})}
 ARTICLE = {"light": ("article", {"rules": {"color-contrast": {"enabled": False}}})}
 
@@ -158,7 +168,7 @@ def look(tab, name, base, ids, thorough):
     if brief:
         return
     tab.set_viewport_size({"width": 1360, "height": 900})
-    tab.evaluate(LIGHTEN, name != "00_checks")
+    tab.evaluate(LIGHTEN, name != "16_utils/01_checks")
     tab.evaluate(AXE)
     # A color on its way from one theme to the other has no contrast to be judged by.
     tab.emulate_media(reduced_motion="reduce")
@@ -197,19 +207,19 @@ def test_pages_take_nothing_from_elsewhere(browser, base, site):
 
 def test_pages_of_the_api(tab, site, base, ids, thorough):
     """A page for every name in api.md and every module, and everything public on one of them."""
-    modules = {f"hdp_nb.{path.stem}" for path in (ROOT / "hdp_nb").glob("*.py")}
+    of_modules = {f"hdp_nb.{name}" for name in modules()}
     for path in sorted(site.glob("made/*.html")):
-        if thorough or path.stem not in modules or f"made/{path.stem}" in ALL_OF:
+        if thorough or path.stem not in of_modules or f"made/{path.stem}" in ALL_OF:
             look(tab, f"made/{path.stem}", base, ids, thorough)
     tab.set_viewport_size({"width": 1360, "height": 900})
     there = set().union(*(ids[page] for page in ids if page.startswith("made/")))
     missing = []
-    for path in sorted((ROOT / "hdp_nb").glob("[!_]*.py")):
+    for module, path in modules().items():
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
-                names = {f"hdp_nb.{path.stem}.{node.name}", f"hdp_nb.{node.name}"}
+                names = {f"hdp_nb.{module}.{node.name}", f"hdp_nb.{node.name}"}
                 if not node.name.startswith("_") and not names & there:
-                    missing.append(f"{path.stem}.{node.name}")
+                    missing.append(f"{module}.{node.name}")
     assert missing == []
     assert {"hdp_nb.HDP.fit", "hdp_nb.HDP.save", "hdp_nb.Corpus.from_docs"} <= there
 
@@ -251,13 +261,13 @@ QUERIES = {
     "partial_fit": "made/hdp_nb.OnlineHDP",
     "dask cluster": "tasks/machines",
     "corpus larger than memory": "tasks/machines",
-    "hidden markov model": "41_hmm",
+    "hidden markov model": "07_sequences/01_hdp_hmm",
     "time series regimes": "tasks/states",
     "states of a sequence": "tasks/states",
     "cluster rows": "tasks/clusters",
     "custom likelihood": "tasks/model",
-    "Chinese restaurant franchise": "15_franchise",
-    "split merge": "20_split_merge",
+    "Chinese restaurant franchise": "04_topics/01_franchise",
+    "split merge": "03_mixtures/04_split_merge",
     "document_completion": "made/hdp_nb.document_completion",
     "HDPHMM": "made/hdp_nb.HDPHMM",
 }
@@ -274,7 +284,7 @@ def test_search_finds_what_people_ask_for(tab, base, thorough):
 
 
 def test_code_is_folded_by_rule_and_opens_with_a_click(tab, base):
-    tab.goto(base + "15_franchise.html")
+    tab.goto(base + "04_topics/01_franchise.html")
     imports = tab.locator("details:has(pre)", has_text="import numpy as np").first
     assert not imports.locator("pre").is_visible()
     imports.locator("summary").click()
@@ -285,15 +295,15 @@ def test_code_is_folded_by_rule_and_opens_with_a_click(tab, base):
 
 
 def test_equations_are_linked_where_they_are_cited(tab, base):
-    tab.goto(base + "12_dp.html")
+    tab.goto(base + "03_mixtures/01_dp.html")
     link = tab.locator("article p a", has_text="(5)").first
     assert tab.locator(link.get_attribute("href")).locator(".katex-tag").inner_text() == "(5)"
 
 
 def test_equations_of_other_notebooks_are_linked(tab, base):
-    tab.goto(base + "42_hmm_blocked.html")
+    tab.goto(base + "07_sequences/04_blocked.html")
     links = [a.get_attribute("href") for a in tab.locator("article p a").all()]
-    assert any(re.fullmatch(r"41_hmm.html#eq-H\d", link) for link in links)
+    assert any(re.fullmatch(r"01_hdp_hmm.html#eq-H\d", link) for link in links)
 
 
 SCROLLED = """at => {
@@ -308,7 +318,7 @@ SCROLLED = """at => {
 def test_figures_are_large_enough_to_read(tab, base):
     """On a phone a wide one scrolls inside of its frame, by key too; its caption stays."""
     tab.set_viewport_size({"width": 390, "height": 900})
-    tab.goto(base + "94_categories.html")
+    tab.goto(base + "13_experiments/06_categories.html")
     figure = tab.locator(".cell_output figure[tabindex]").first
     figure.wait_for()
     seen = figure.evaluate(SCROLLED)
@@ -327,11 +337,11 @@ SAID = """tex => [...document.querySelectorAll("span.math")]
 
 def test_formulas_say_what_their_symbols_mean(tab, base):
     """As the notebook's own table has it; elsewhere as the glossary has it."""
-    tab.goto(base + "15_franchise.html")
+    tab.goto(base + "04_topics/01_franchise.html")
     tab.wait_for_selector("span.math[title]", state="attached")
     said = lambda tex: tab.evaluate(SAID, tex)
     assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
-    tab.goto(base + "73_widgets.html")
+    tab.goto(base + "12_plotting/03_widgets.html")
     tab.wait_for_selector("span.math[title]", state="attached")
     assert set(said("\\gamma")) == {
         "γ: concentration of the top DP: the larger, the more components in the whole corpus"
@@ -347,8 +357,8 @@ def test_pages_follow_each_other_in_reading_order(site):
         page = (site / page).parent.joinpath(link[1]).resolve().relative_to(site).as_posix()
         page = page.removesuffix(".html")
         read.append(page)
-    stems = [path.stem for path in notebooks()]
-    assert [name for name in read if name in stems] == stems
+    names = [page(path) for path in notebooks()]
+    assert [name for name in read if name in names] == names
 
 
 def test_both_builders_have_all_pages_in_the_same_order():
@@ -362,12 +372,11 @@ def test_both_builders_have_all_pages_in_the_same_order():
     walk(
         yaml.safe_load((ROOT / "_quarto.yml").read_text("utf-8"))["website"]["sidebar"]["contents"]
     )
-    pages = [name for name in found if name.endswith((".ipynb", ".md"))]
-    assert sorted(name.rpartition(".")[0] for name in pages) == PAGES
-    assert [name for name in pages if name[0].isdigit()] == [p.name for p in notebooks()[1:]]
-    captions = re.findall(r":caption: (.*)", (NBS / "book.md").read_text("utf-8"))
-    assert [name for name in found if name not in pages] == captions
-    for path in [*NBS.glob("*.md"), *NBS.glob("tasks/*.md")]:
+    assert sorted(name.rpartition(".")[0] for name in found) == PAGES
+    assert [name for name in found if name.endswith(".ipynb")] == [
+        f"{page(path)}.ipynb" for path in notebooks()
+    ]
+    for path in [*NBS.glob("*.md"), *NBS.glob("[!m_]*/*.md")]:
         for link in re.findall(r"\]\((?!\w+:|#)([^)#\s]+)", path.read_text("utf-8")):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
 
@@ -386,7 +395,9 @@ def test_gallery(tab, base):
         links = card.locator("a:has(img)").all()
         assert links and all(link.locator("img").get_attribute("alt") for link in links)
         shown |= {link.get_attribute("href").partition(".")[0] for link in links}
-    assert shown == {name for name in PAGES if name.startswith("9")}
+    assert shown == {
+        name for name in PAGES if name.startswith("13_") and not name.endswith("index")
+    }
 
 
 STEPS = {"stick": 1, "urn": 1, "franchise": 20, "bars": 10, "split": 20, "hmm": 60}
@@ -461,7 +472,7 @@ def weigh_by_seatings(i):
 
 def test_probabilities_of_a_customer(tab, base):
     """Those by which whole seatings differ: at every table, and at a new one with every dish."""
-    tab.goto(base + "15_franchise.html")
+    tab.goto(base + "04_topics/01_franchise.html")
     tab.locator("[data-customer='9']").click()
     said = tab.locator(".moving[data-scene=franchise] p").inner_text()
     shown = [float(p) / 100 for p in re.findall(r"([\d.]+)%", said)]

@@ -11,7 +11,7 @@ import nbformat
 import pytest
 from contributing import blocks, run
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from notebooks import ROOT, clean, directives, is_run, notebooks, readme
+from notebooks import ROOT, clean, directives, is_run, notebooks, page, readme
 
 
 def test_directives():
@@ -32,7 +32,8 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     png = base64.b64encode(b"a picture").decode()
     cells = [
         new_markdown_cell(
-            "# Title\n\n[a](15_franchise.ipynb#x) [b](../LICENSE) [c](https://a.b) [d](#e)"
+            "# Title\n\n[a](04_topics/01_franchise.ipynb#x) [b](../LICENSE)"
+            " [c](https://a.b) [d](#e)"
         ),
         new_code_cell("#| hide\n1 + 1", outputs=[new_output("stream", text="2")]),
         new_code_cell("print('there')", outputs=[new_output("stream", text="there\n")]),
@@ -48,7 +49,7 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
     home = "https://github.com/hdp-nb/hdp_nb"
     assert (
         files.pop("README.md").decode().split("\n\n", 1)[1]
-        == f"# Title\n\n[a]({home}/blob/main/nbs/15_franchise.ipynb#x)"
+        == f"# Title\n\n[a]({home}/blob/main/nbs/04_topics/01_franchise.ipynb#x)"
         f" [b]({home}/blob/main/LICENSE) [c](https://a.b) [d](#e)\n\n"
         "```python\nprint('there')\n```\n\n```\nthere\n```\n\n"
         f"![Bars]({home}/raw/main/nbs/images/index-1.png)\n"
@@ -57,12 +58,12 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
 
 
 def test_notebooks_come_in_reading_order():
-    names = [path.stem for path in notebooks()]
+    names = [page(path) for path in notebooks()]
     assert names[0] == "index" and names[1:] == sorted(names[1:])
-    assert [path.stem for path in notebooks(["00"])] == ["00_checks"]
-    with pytest.raises(
-        SystemExit, match="no notebook begins with 'nope'; there are index, 00_checks"
-    ):
+    for name in ("16_utils/01", "utils/checks", "checks"):
+        assert [page(path) for path in notebooks([name])] == ["16_utils/01_checks"]
+    assert {path.parent.name for path in notebooks(["topics/"])} == {"04_topics"}
+    with pytest.raises(SystemExit, match="no notebook is called 'nope'; there are index, 01_co"):
         notebooks(["nope"])
 
 
@@ -102,8 +103,8 @@ def test_clean_formats_and_names_what_it_cannot_mend(tmp_path, capfd):
     for name in ("settings.ini", "pyproject.toml", "hdp_nb/__init__.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "nbs").mkdir()
-    path, script = tmp_path / "nbs" / "00_one.ipynb", tmp_path / "script.py"
+    (tmp_path / "nbs" / "01_part").mkdir(parents=True)
+    path, script = tmp_path / "nbs" / "01_part" / "01_one.ipynb", tmp_path / "script.py"
     cell = new_code_cell("import sys\nimport os\nprint( os.sep,sys.path )", execution_count=7)
     nbformat.write(new_notebook(cells=[cell]), path)
     script.write_text("x = [1,2]\n")
@@ -120,7 +121,9 @@ def test_clean_formats_and_names_what_it_cannot_mend(tmp_path, capfd):
 
 def test_every_mutant_that_survives_is_explained():
     for module, found in json.loads((ROOT / "tests" / "mutants.json").read_text("utf-8")).items():
-        assert (ROOT / "hdp_nb" / f"{module}.py").exists() and found["mutants"] > 0
+        assert (ROOT / "hdp_nb" / f"{module.replace('.', '/')}.py").exists() and found[
+            "mutants"
+        ] > 0
         assert all(why.startswith("equivalent: ") for why in found["survived"].values()), module
 
 

@@ -23,10 +23,16 @@ import numpy as np
 from numba import njit, typeof
 from numba.core import codegen
 
-from hdp_nb import corpus, dp, families, franchise, hmm, hmm_sampler, special, split_merge
-from hdp_nb.emissions import symbols
-from hdp_nb.synthetic import make_bars
-from hdp_nb.topics import new_topic_workspace
+from hdp_nb.corpora import corpus
+from hdp_nb.corpora.synthetic import make_bars
+from hdp_nb.mixtures import dp, split_merge
+from hdp_nb.mixtures import normal as families
+from hdp_nb.sequences import hdp_hmm as hmm
+from hdp_nb.sequences import samplers as hmm_sampler
+from hdp_nb.sequences.emissions import symbols
+from hdp_nb.topics import franchise
+from hdp_nb.topics.counts import new_topic_workspace
+from hdp_nb.utils import special
 
 HERE = Path(__file__).resolve().parent
 MADE = HERE / "site" / "static" / "kernels.js"

@@ -3,7 +3,7 @@
     python tools/run.py mutants MODULE [MODULE ...] [--n 20] [--seed 0] [--keep]
                                 [--tests "FILE ... -k NAME"] [--plain "FILE ... -k NAME"]
 
-MODULE is one of hdp_nb/, "split_merge" for example. The places are drawn at random within functions
+MODULE is one of hdp_nb/, "topics.lda" for example. The places are drawn at random within functions
 that numba compiles, and each is changed by cosmic-ray (a number by one, + into -, < into <=, `and`
 into `or`, a loop that is not entered, ...) in a copy of the repository, where the quick tests then
 run that mention the module (not the notebooks, whose stored output any change of a random stream
@@ -87,10 +87,10 @@ def places(source):
 
 def tests_of(module):
     "Files with quick tests that mention a module."
-    names = sorted((ROOT / "tests").glob("test_*.py"))
+    names = sorted((ROOT / "tests").rglob("test_*.py"))
     names = [path for path in names if path.stem.removeprefix("test_") not in NOT_OF_KERNELS]
     return [
-        f"tests/{path.name}"
+        path.relative_to(ROOT).as_posix()
         for path in names
         if re.search(rf"hdp_nb\.{module}\b", path.read_text(encoding="utf-8"))
     ]
@@ -165,7 +165,7 @@ def survives(path, texts, rounds, limits):
 
     How long a round may take is found out where it is needed first, and added to the limits.
     """
-    folder, (source, changed) = path.parent.parent, texts
+    folder, (source, changed) = path.parent.parent.parent, texts
     for i, (tests, plain) in enumerate(rounds):
         if i == len(limits):
             # A comment, so that all is compiled that a mutant compiles.
@@ -202,7 +202,7 @@ def main():
             shutil.copy2(ROOT / name, folder / name)
         try:
             for module in options.modules:
-                path, tests = folder / "hdp_nb" / f"{module}.py", tests_of(module)
+                path, tests = folder / "hdp_nb" / f"{module.replace('.', '/')}.py", tests_of(module)
                 if options.tests:
                     tests = shlex.split(" ".join(options.tests))
                 if not path.exists() or not tests:

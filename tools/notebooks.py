@@ -18,17 +18,40 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def notebooks(names=(), root=ROOT):
-    """The notebooks in reading order, index first; or those whose file names begin as given."""
-    found = sorted(
-        (root / "nbs").glob("[!_.]*.ipynb"), key=lambda path: (path.stem != "index", path.stem)
-    )
-    unknown = [name for name in names if not any(path.stem.startswith(name) for path in found)]
-    if unknown:
+    """The notebooks in reading order, index first; or those of the given names.
+
+    A name is the beginning of a notebook's path within nbs/ (`04_topics`, `04_topics/01`), with or
+    without the numbers (`topics/franchise`, `franchise`).
+    """
+    nbs = root / "nbs"
+    found = [nbs / "index.ipynb"] if (nbs / "index.ipynb").exists() else []
+    found += sorted(nbs.glob("[0-9][0-9]_*/[0-9][0-9]_*.ipynb"))
+
+    def fits(path, name):
+        whole = page(path, root)
+        plain = re.sub(r"\b\d\d_", "", whole)
+        return any(one.startswith(name) for one in (whole, plain, plain.rpartition("/")[2]))
+
+    if unknown := [name for name in names if not any(fits(path, name) for path in found)]:
         sys.exit(
-            f"no notebook begins with {unknown[0]!r}; there are"
-            f" {', '.join(path.stem for path in found)}"
+            f"no notebook is called {unknown[0]!r}; there are"
+            f" {', '.join(page(path, root) for path in found)}"
         )
-    return [path for path in found if not names or path.stem.startswith(tuple(names))]
+    return [path for path in found if not names or any(fits(path, name) for name in names)]
+
+
+def page(path, root=ROOT):
+    """A notebook's or a page's name: its path within nbs/, without the ending."""
+    return path.relative_to(root / "nbs").with_suffix("").as_posix()
+
+
+def modules(root=ROOT):
+    """The files of the package that are made from notebooks, by module: `topics.franchise`."""
+    package = root / "hdp_nb"
+    return {
+        ".".join(path.relative_to(package).with_suffix("").parts): path
+        for path in sorted(package.glob("*/[!_]*.py"))
+    }
 
 
 def read(path):
@@ -75,8 +98,8 @@ class Runner(NotebookClient):
         )
 
 
-def execute(nb, slow=False, long=True, forks=None, formats=("png",)):
-    """Run `nb` (changed in place) from nbs/, as a reader would; an error raises.
+def execute(nb, folder, slow=False, long=True, forks=None, formats=("png",)):
+    """Run `nb` (changed in place) in its folder, as a reader would; an error raises.
 
     `forks` is the socket of a server of kernels, if they are not to be started anew; `formats` are
     those of the figures.
@@ -87,7 +110,7 @@ def execute(nb, slow=False, long=True, forks=None, formats=("png",)):
         kernel_name="python3",
         extra_arguments=["--log-level=ERROR", f"--InlineBackend.figure_formats={set(formats)}"],
         coalesce_streams=True,
-        resources={"metadata": {"path": str(ROOT / "nbs")}},
+        resources={"metadata": {"path": str(folder)}},
     )
     runner.slow, runner.long, runner.forks = slow, long, forks
     # Without the tests' MPLBACKEND, which would keep pictures from showing; the same figure is to
@@ -171,11 +194,13 @@ def wrap_names(module):
 
 
 def export(root=ROOT):
-    """Write what is made from the notebooks: the package's modules and the README."""
+    """Write what is made from the notebooks: the modules, the README, lists of all pages."""
     nbdev("nbdev-export", root=root)
-    for path in sorted((root / "hdp_nb").glob("[!_]*.py")):
+    for path in modules(root).values():
         path.write_bytes(wrap_names(path.read_text(encoding="utf-8")).encode())
-    for name, content in readme(root).items():
+    import book
+
+    for name, content in {**readme(root), **book.made(root)}.items():
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_bytes(content)
 
@@ -196,10 +221,10 @@ def store_line_drawings(nb):
 def run(paths, slow=False):
     """Run notebooks and store what their cells give."""
     for path in paths:
-        print(path.name, flush=True)
+        print(page(path), flush=True)
         nb = read(path)
         # The README's picture is shown by package indexes, which take no vectors.
-        execute(nb, slow, formats=("png",) if path.stem == "index" else ("png", "svg"))
+        execute(nb, path.parent, slow, formats=("png",) if path.stem == "index" else ("png", "svg"))
         store_line_drawings(nb)
         nbformat.write(nb, path)
         nbdev("nbdev-clean", "--fname", str(path))
@@ -215,7 +240,8 @@ def hooks():
         subprocess.run(["git", "config", name, value], cwd=ROOT, check=True)
 
 
-SCRIPTS = ("tests/**/*.py", "tools/**/*.py", "benchmarks/*.py", "setup.py")
+MADE = ("nbs/**/*.ipynb", "nbs/images/*", "hdp_nb/**/*.py", "README.md")
+SCRIPTS = ("tests/**/*.py", "tools/**/*.py", "benchmarks/**/*.py", "setup.py")
 
 
 def before_commit():
@@ -224,7 +250,13 @@ def before_commit():
     def state():
         return {
             path: path.read_bytes()
-            for pattern in ("nbs/*.ipynb", "nbs/images/*", "hdp_nb/*.py", "README.md", *SCRIPTS)
+            for pattern in (
+                "nbs/**/*.ipynb",
+                "nbs/images/*",
+                "hdp_nb/**/*.py",
+                "README.md",
+                *SCRIPTS,
+            )
             for path in ROOT.glob(pattern)
         }
 
@@ -248,7 +280,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("task", choices=["notebooks", "export", "clean", "hooks", "before-commit"])
     parser.add_argument(
-        "names", nargs="*", help="notebooks, by the beginning of their names; all if none is given"
+        "names",
+        nargs="*",
+        help="notebooks, by the beginning of their names (topics/franchise); all if none is given",
     )
     parser.add_argument("--slow", action="store_true", help="run cells marked slow, too")
     args = parser.parse_intermixed_args()

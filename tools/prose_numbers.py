@@ -1,6 +1,6 @@
 """Which numbers the prose of the experiments' notebooks states, and what holds them.
 
-    python tools/prose_numbers.py [--bare] [names]      (90 to 98, or those that are named)
+    python tools/prose_numbers.py [--bare] [names]      (the experiments, or those that are named)
 
 One line for each number in digits in a markdown cell: the cell, the number, and
 
@@ -23,7 +23,6 @@ from pathlib import Path
 
 from notebooks import is_run, notebooks, read
 
-EXPERIMENTS = ("90", "91", "92", "93", "94", "95", "96", "97", "98")
 THINGS = re.compile(
     "|".join(
         [
@@ -137,9 +136,7 @@ def _names(source):
 
 def main():
     names = [name for name in sys.argv[1:] if name != "--bare"]
-    for path in notebooks(names) if names else notebooks():
-        if not names and not path.stem.startswith(EXPERIMENTS):
-            continue
+    for path in notebooks(names or ["experiments"]):
         rows = list(numbers(read(path)))
         for i, number, by in rows:
             if by == "bare" or "--bare" not in sys.argv:

@@ -1,12 +1,12 @@
-"""Write the saved models that tests/test_saved_models.py reads, and what they answered then.
+"""Write the saved models that tests/models/test_saved_models.py reads, and what they answered then.
 
 The files are what users have on disk, and a later version has to read them: they are never written
 anew. When the format of saved models changes, keep these and write new ones to a folder of their
 own, which the tests then read, too:
 
-    python tests/models/make.py tests/models/format4
+    python tests/models/make.py tests/models/stored/format4
 
-Beside this file lie models of format 3, of hdp_nb 0.1.0.
+The folder stored/ has models of format 3, of hdp_nb 0.1.0.
 """
 
 import json

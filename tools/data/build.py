@@ -21,8 +21,8 @@ import tarfile
 from collections import Counter
 from pathlib import Path
 
-from hdp_nb.corpus import Corpus
-from hdp_nb.readers import load_corpus
+from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.corpora.readers import load_corpus
 
 SHA256 = {
     "sotu": "ab03f909e80b99afe2aa74474f7ca53e976982efa9f8c77f2bf3c34f179c85c9",

@@ -7,6 +7,7 @@ equations are linked where they are cited.
 
 import gc
 import os
+import posixpath
 import re
 import shutil
 import sys
@@ -21,7 +22,8 @@ gc.disable()  # a sixth of the time, and what there is of garbage ends with the 
 HERE = Path(__file__).resolve().parent
 ROOT, NBS = HERE.parent.parent, HERE.parent.parent / "nbs"
 sys.path[:0] = [str(HERE.parent), str(ROOT)]
-from notebooks import directives, notebooks, read  # noqa: E402
+import book  # noqa: E402
+from notebooks import directives, modules, notebooks, page, read  # noqa: E402
 
 import hdp_nb  # noqa: E402
 
@@ -61,14 +63,27 @@ html_theme_options = {
 
 # Which notebook makes which module, and on which notebooks one builds: those whose modules are
 # imported by its own module, or by its cells if it makes none.
-CELLS = {path.stem: read(path).cells for path in notebooks()}
+CELLS = {page(path): read(path).cells for path in notebooks()}
 TEXT = {stem: "\n".join(cell.source for cell in cells) for stem, cells in CELLS.items()}
 MODULES = {s: exp[1] for s, text in TEXT.items() if (exp := re.search("default_exp (.*)", text))}
-CODE = TEXT | {s: (ROOT / f"hdp_nb/{m}.py").read_text("utf-8") for s, m in MODULES.items()}
-USED = {
-    stem: set(re.findall(r"from (?:hdp_nb)?\.(\w+) import", code)) for stem, code in CODE.items()
-}
-LEFT_OUT = {None, "checks", "files", "style", "plates"}  # everybody's, and nobody's prerequisite
+FILES = modules()
+CODE = TEXT | {s: FILES[m].read_text("utf-8") for s, m in MODULES.items()}
+
+
+def used(code, part):
+    """The modules that a module's or a notebook's code imports, by their names in the package."""
+    near = [f"{part}.{name}" for name in re.findall(r"from \.(\w+) import", code)]
+    return {*near, *re.findall(r"from (?:hdp_nb|\.)\.(\w+\.\w+) import", code)}
+
+
+USED = {s: used(code, MODULES.get(s, "").partition(".")[0]) for s, code in CODE.items()}
+LEFT_OUT = {
+    None,
+    "utils.checks",
+    "utils.files",
+    "utils.style",
+    "plotting.plates",
+}  # everybody's, and nobody's prerequisite
 BUILDS_ON = {s: [t for t in CELLS if MODULES.get(t) in USED[s] - LEFT_OUT] for s in CELLS}
 html_context = {
     "default_mode": "auto",
@@ -80,12 +95,14 @@ html_context = {
 PAGES = re.findall(r"^   ([\w.]+)$", (NBS / "api.md").read_text("utf-8"), re.M)
 autosummary_context = {
     "home": {module: stem for stem, module in MODULES.items()},
-    "module_of": {f"hdp_nb.{p}": hdp_nb._HOME.get(p, p.partition(".")[0]) for p in PAGES},
+    "module_of": {f"hdp_nb.{p}": hdp_nb._HOME.get(p, ".".join(p.split(".")[:2])) for p in PAGES},
 }
 shutil.rmtree(NBS / "made", ignore_errors=True)  # autosummary's pages, pictures of the gallery
 
+CHAPTERS = {f"{folder}/index": paths for folder, _, _, paths in book.chapters()}
+
 # Figures that move stand in moving.md, and under the headings that they name.
-SCENE = r'(<figure class="moving" .*?data-at="(\w+): (.*?)">.*?</figure>)'
+SCENE = r'(<figure class="moving" .*?data-at="([\w/]+): (.*?)">.*?</figure>)'
 MOVING = re.findall(SCENE, (NBS / "moving.md").read_text("utf-8"), re.S)
 CONTENTS = "```{toctree}\n:hidden:\n\ntasks/index\napi\nbook\ngallery\nmoving\nglossary\n```"
 METADATA = {"language_info": {"name": "python", "pygments_lexer": "python3"}}
@@ -96,10 +113,16 @@ def on_source(app, docname, source):
     """A page on its way in."""
     if docname == "gallery":
         source[0] = re.sub(r'(?m)^\[(.*)\]\((.*) "(\w+)"\)$', picture, source[0])
+    if docname in CHAPTERS:
+        paths = CHAPTERS[docname]
+        names = [path.stem for path in paths]
+        table = book.table(paths, within=f"{paths[0].parent.name}/")
+        source[0] += f"\n{table}\n\n{book.contents(names)}"
     if docname not in CELLS:
         return
     cells, figures, places = [], 0, set()
-    chapter = f"# {docname[:2]} " if docname[0].isdigit() else "# "
+    numbers = re.findall(r"\b(\d\d)_", docname)  # of the chapter, and of the notebook in it
+    chapter = f"# {'.'.join(str(int(number)) for number in numbers)} " if numbers else "# "
     for cell in CELLS[docname]:
         found, code = directives(cell)
         shown, tags = {}, []
@@ -161,6 +184,11 @@ TAGS = {stem: set(re.findall(TAG, text)) for stem, text in TEXT.items()}
 CITED = r"^#.*?$|`[^`]*`|\$\$.*?\$\$|\$[^$]*\$|\[[^]]*\]\([^)]*\)|\(([\w'’]{1,4})\)"
 
 
+def away(here, there):
+    """The address of a page, from another one."""
+    return posixpath.relpath(there, posixpath.dirname(here) or ".") + ".html"
+
+
 def cite(text, stem, made):
     """Markdown with a place to link to around each equation, and a link wherever one is cited.
 
@@ -175,7 +203,7 @@ def cite(text, stem, made):
             return f'\n\n<div id="eq-{defined[1]}">\n\n{found[0]}\n\n</div>\n\n'
         named = re.match(r"[A-Z]\d", tag)
         homes = (
-            [""] if tag in TAGS[stem] else [f"{s}.html" for s in TAGS if named and tag in TAGS[s]]
+            [""] if tag in TAGS[stem] else [away(stem, s) for s in TAGS if named and tag in TAGS[s]]
         )
         return f'<a href="{homes[0]}#eq-{tag}">{found[0]}</a>' if len(homes) == 1 else found[0]
 

@@ -1,0 +1,11 @@
+"""Grouped data: documents, vocabularies, readers of files, synthetic corpora."""
+
+from hdp_nb._lazy import submodule, submodules
+
+
+def __getattr__(name):
+    return submodule(__name__, name)
+
+
+def __dir__():
+    return [*globals(), *submodules(__path__)]

@@ -1,0 +1,11 @@
+"""The estimators to use, and what they share: consensus, verdict, saving."""
+
+from hdp_nb._lazy import submodule, submodules
+
+
+def __getattr__(name):
+    return submodule(__name__, name)
+
+
+def __dir__():
+    return [*globals(), *submodules(__path__)]

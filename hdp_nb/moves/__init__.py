@@ -1,0 +1,11 @@
+"""Moves that let chains of topics change the number of components."""
+
+from hdp_nb._lazy import submodule, submodules
+
+
+def __getattr__(name):
+    return submodule(__name__, name)
+
+
+def __dir__():
+    return [*globals(), *submodules(__path__)]

@@ -1,0 +1,11 @@
+"""Pictures: topics, shares, trends, plates, widgets."""
+
+from hdp_nb._lazy import submodule, submodules
+
+
+def __getattr__(name):
+    return submodule(__name__, name)
+
+
+def __dir__():
+    return [*globals(), *submodules(__path__)]

@@ -1,0 +1,11 @@
+"""Samplers of topics: franchise, direct assignment, LDA, trees, by cells, in parallel."""
+
+from hdp_nb._lazy import submodule, submodules
+
+
+def __getattr__(name):
+    return submodule(__name__, name)
+
+
+def __dir__():
+    return [*globals(), *submodules(__path__)]

@@ -1,0 +1,11 @@
+"""Variational inference: the bound, its E-step, online learning, streams."""
+
+from hdp_nb._lazy import submodule, submodules
+
+
+def __getattr__(name):
+    return submodule(__name__, name)
+
+
+def __dir__():
+    return [*globals(), *submodules(__path__)]

@@ -1,0 +1,164 @@
+"Components that all samples agree on: matched, counted, summed up, and refused by name."
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+from hdp_nb.corpora.synthetic import make_bars
+from hdp_nb.models.consensus import Components, beta_interval, find_consensus, match_components
+from hdp_nb.models.loading import HDPHMM, DPMixture
+from hdp_nb.models.topic_models import HDP
+from hdp_nb.topics.counts import MOST_KEPT, count_documents, documents_by_topic
+
+PHI = np.kron(np.eye(4), np.full(6, 1 / 6))  # four topics of six words each
+SIZES = np.array([600, 300, 240, 180])
+
+
+def draw(rng, n_samples=40, without=0):
+    "Samples of four topics in any order; in the first `without` of them the last is in the first."
+    samples = []
+    for s in range(n_samples):
+        n = np.array([rng.multinomial(size, row) for size, row in zip(SIZES, PHI)])
+        if s < without:
+            n[0], n[3] = n[0] + n[3], 0
+        order = rng.permutation(4)
+        samples.append(Components(csr_array(n[order].T), np.full((1, 24), 0.1), np.zeros(4, int)))
+    return samples
+
+
+def cosines(words):
+    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
+    return unit(PHI) @ unit(words).T
+
+
+@pytest.mark.parametrize("without", [0, 4, 16, 24])
+def test_planted_topics_are_found(without):
+    samples = draw(np.random.default_rng(without), without=without)
+    found = find_consensus(samples, np.zeros(40, int))
+    number = cosines(found.words).argmax(axis=1)
+    assert sorted(number) == [0, 1, 2, 3] and len(found.existence) == 4
+    assert found.existence[number].tolist() == [1, 1, 1, 1 - without / 40]
+    assert found.n_components == 3 + (without < 20)
+    assert cosines(found.words).max(axis=1).min() > 0.97
+    assert np.isclose(found.shares[number[3]], (1 - without / 40) * 180 / 1320)
+    if without:
+        assert found.fate(number[3]) == {number[0]: pytest.approx(1, abs=0.02)}
+    naive = np.mean([sample.counts.toarray().T for sample in samples], axis=0)
+    assert cosines(naive).max(axis=1)[1:].max() < 0.9  # the control: without matching
+
+
+def test_numbers_do_not_depend_on_the_numbers_of_the_samples():
+    rng = np.random.default_rng(1)
+    samples = draw(rng, without=10)
+    orders = [rng.permutation(4) for _ in samples]
+    mixed = [
+        sample._replace(counts=csr_array(sample.counts.toarray()[:, order]))
+        for sample, order in zip(samples, orders)
+    ]
+    a, b = (find_consensus(some, np.zeros(40, int)) for some in (samples, mixed))
+    assert np.allclose(a.words, b.words) and np.allclose(a.share_draws, b.share_draws)
+    assert all(np.array_equal(x[order], y) for x, y, order in zip(a.labels, b.labels, orders))
+
+
+def test_what_has_no_tokens_is_nothing():
+    labels = match_components([np.array([[3, 0], [1, 0]]), np.array([[0, 4], [0, 1]])])
+    assert [label.tolist() for label in labels] == [[0, -1], [-1, 0]]
+
+
+def test_bad_arguments_are_named():
+    samples = draw(np.random.default_rng(0), 3)
+    with pytest.raises(ValueError, match="samples must be at least 2 for a consensus, got 1"):
+        find_consensus(samples[:1], [0])
+    for bad in (0, 1, -0.5, [0.5], None):
+        with pytest.raises((ValueError, TypeError), match="least_cosine|NoneType"):
+            find_consensus(samples, [0, 0, 0], least_cosine=bad)
+    found = find_consensus(samples, [0, 0, 0])
+    with pytest.raises(ValueError, match="level must be above 0 and below 1, got 1"):
+        found.share_interval(1)
+    with pytest.raises(ValueError, match="k must be"):
+        found.word_interval(4)
+    for call in (found.proportions, found.document_interval):
+        with pytest.raises(ValueError, match="takes a consensus with documents; it has none"):
+            call()
+    low, high = beta_interval([0.0, 1.0, 0.5], [0.0, 0.0, 0.1])
+    assert low[0] == high[0] == 0 and low[1] == high[1] == 1 and low[2] < 0.5 < high[2]
+
+
+def test_documents_are_counted_and_the_corpus_is_left_alone(monkeypatch):
+    corpus, _ = make_bars(n_docs=20, doc_len=9, grid=3, random_state=0)
+    z, offsets = np.random.default_rng(0).integers(0, 5, corpus.n_tokens), corpus.offsets.copy()
+    before = z.copy()
+
+    class Kept:
+        doc_data, doc_indices, doc_indptr = count_documents(z, corpus)
+
+    n = documents_by_topic(Kept, 6).toarray()
+    for j in range(corpus.n_docs):
+        assert n[j].tolist() == np.bincount(z[offsets[j] : offsets[j + 1]], minlength=6).tolist()
+    assert np.array_equal(z, before) and np.array_equal(corpus.offsets, offsets)
+    assert MOST_KEPT > corpus.n_tokens
+    monkeypatch.setattr("hdp_nb.topics.counts.MOST_KEPT", 10)
+    Kept.doc_data, Kept.doc_indices, Kept.doc_indptr = count_documents(z, corpus)
+    assert documents_by_topic(Kept, 6) is None
+
+
+def test_without_documents_a_model_has_a_consensus_of_words_alone(monkeypatch):
+    monkeypatch.setattr("hdp_nb.topics.counts.MOST_KEPT", 10)
+    corpus, _ = make_bars(n_docs=30, doc_len=20, grid=3, random_state=0)
+    model = HDP("direct", init=6, moves=0, n_iter=12, thin=1, n_jobs=1, random_state=0).fit(corpus)
+    found = model.consensus()
+    assert found.documents is None and found.words is not None
+    assert list(model.topics()["documents"])[-1] == []
+
+
+def test_clusters_of_a_mixture():
+    x = np.repeat([[0.0], [9.0], [20.0]], 30, axis=0) + np.random.default_rng(0).normal(
+        size=(90, 1)
+    )
+    model = DPMixture("normal", n_iter=60, thin=2, n_jobs=1, random_state=0).fit(x)
+    found = model.consensus()
+    sure = found.existence > 0.9
+    assert sure.sum() == 3 and found.n_components == 3
+    means = np.sort(found.parameters["mean"][sure].ravel())
+    assert np.allclose(means, [0, 9, 20], atol=1)
+    assert found.documents.shape == (90, len(sure) + 1)
+    assert (
+        len({tuple(found.documents[i : i + 30, :3].mean(axis=0).round()) for i in (0, 30, 60)}) == 3
+    )
+    assert found.words is None
+    with pytest.raises(ValueError, match="these are not over words"):
+        found.top_words()
+
+
+def test_states_of_sequences_in_groups():
+    z = np.repeat(np.arange(12) % 2, 20)
+    y = z * 2 + np.random.default_rng(0).integers(0, 2, len(z))
+    model = HDPHMM(n_iter=60, thin=2, init=2, moves=0, n_jobs=1, random_state=0)
+    model.fit(y, lengths=[60] * 4, groups=["b", "a", "b", "a"])
+    found = model.consensus()
+    assert np.array_equal(found.labels[model.best_][model.samples_[model.best_].z] >= -1, z >= 0)
+    rows = found.parameters["phi"][:2]
+    assert found.n_components >= 2 and sorted(rows.round().argmax(axis=1) // 2) == [0, 1]
+    guess = found.documents[:, :2].argmax(axis=1)
+    agree = (guess == z).mean()
+    assert max(agree, 1 - agree) > 0.9  # in the order of the data, not of the groups
+    model.samples_ = [kept._replace(z=kept.z[:0]) for kept in model.samples_]
+    with pytest.raises(ValueError, match="fit must be run again"):
+        model.consensus()
+
+
+def test_what_fit_has_matched_is_what_would_be_matched_again():
+    "Also with another cosine, after another fit, and from copies, whose labels nobody knows."
+    corpus, _ = make_bars(n_docs=40, doc_len=30, grid=3, random_state=0)
+    model = HDP(n_iter=30, n_chains=1, random_state=0).fit(corpus)
+    for again in (model.merge_topics([0, 1]), model.fit(corpus[:30])):
+        samples, others = again.sampled_components()
+        for cosine in (0.75, 0.95):
+            new = find_consensus(samples, again.sample_chain_, least_cosine=cosine, **others)
+            for _ in range(2):
+                found = again.consensus(cosine)
+                assert all(map(np.array_equal, found.labels, new.labels))
+                assert np.array_equal(found.words, new.words)
+                found.labels[0][:] = -1  # whoever gets a consensus may write into it
+    with pytest.raises(ValueError, match="at least 2"):
+        model.one_sample().consensus()
