@@ -39,7 +39,7 @@ def small(name):
 
     from hdp_nb.corpora.corpus import Corpus
     from hdp_nb.mixtures.likelihood import likelihoods
-    from hdp_nb.mixtures.mixture_moves import MixtureMoves
+    from hdp_nb.mixtures.split_merge import MixtureMoves
     from hdp_nb.models.mixture_models import DPMixtureSampler
     from hdp_nb.nested.sampler import NestedSampler
     from hdp_nb.sequences.emissions import hmm_emission

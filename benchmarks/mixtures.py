@@ -33,8 +33,8 @@ def draw_points(n_dims):
 def run(n_dims, start, seed, n_sweeps):
     "One chain; what is noted of it."
     from hdp_nb.mixtures.dp import DPMixtureSampler
-    from hdp_nb.mixtures.mixture_moves import MixtureMoves
     from hdp_nb.mixtures.normal import normal_inverse_wishart as normal
+    from hdp_nb.mixtures.split_merge import MixtureMoves
 
     X, true = draw_points(n_dims)
     make = lambda X: MixtureMoves(DPMixtureSampler(normal, X, normal.default_prior(X)), MOVES)

@@ -8,7 +8,7 @@ shards; one thread. Chains begin with one topic at random; with the topics of a 
 random. Every ten sweeps: how many of the planted topics have one at a cosine above 0.9, how many
 topics have a thousandth of the tokens, the log joint density for a token, and CPU seconds of sweeps
 and of moves. Goes to benchmarks/results/shard_moves.json, which the notebook
-14_distributed/07_between_sweeps shows; what is there already is not computed again.
+14_distributed/06_start shows; what is there already is not computed again.
 """
 
 import argparse

@@ -25,8 +25,7 @@ from hdp_nb.models.sequence_models import HDPHMM
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.models.variational_models import OnlineHDP, VariationalHDP
-from hdp_nb.plotting.plots import plot_shares
-from hdp_nb.plotting.trends import plot_topics_over_time, shares_by_group
+from hdp_nb.plotting.plots import plot_shares, plot_topics_over_time, shares_by_group
 from hdp_nb.sequences.emissions import hmm_emission
 from hdp_nb.sequences.samplers import HMMSampler, check_sequences
 

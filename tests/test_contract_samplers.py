@@ -22,9 +22,8 @@ from hdp_nb.distributed.shards import ShardedCorpus, write_shards
 from hdp_nb.evaluation.evidence import PoweredHDP, PoweredLDA
 from hdp_nb.mcmc.chain import Sampler, run_chain, with_attributes
 from hdp_nb.mixtures.dp import DPMixtureSampler, dp_state
-from hdp_nb.mixtures.mixture_moves import MixtureMoves
 from hdp_nb.mixtures.normal import likelihoods
-from hdp_nb.mixtures.split_merge import DPSplitMerge, SplitMerge
+from hdp_nb.mixtures.split_merge import DPSplitMerge, MixtureMoves, SplitMerge
 from hdp_nb.mixtures.subclusters import SubclusterSampler
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.variational_models import OnlineHDP

@@ -136,7 +136,7 @@ ALL_OF = {
     "gallery",
     "tasks/save",
     "16_utils/01_checks",
-    "08_nested/02_words",
+    "08_nested/01_hnhdp",
 }
 ALL_OF |= {
     "10_models/01_quickstart",

@@ -13,7 +13,7 @@ from scipy.spatial.distance import pdist, squareform
 from scipy.special import xlogy
 
 from ..models.topic_view import word_relevance
-from ..plotting.trends import shares_by_group
+from ..plotting.plots import shares_by_group
 
 # %% ../../nbs/15_cli/06_explore.ipynb #3408de50
 def js_divergences(components: np.ndarray) -> np.ndarray:

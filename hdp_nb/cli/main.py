@@ -31,23 +31,26 @@ from hdp_nb.cli.arguments import (
     seeds_argument,
     source_argument,
 )
-from .listing import TINY_SHARE, list_topics_of, print_topics, write_csv
 from .report import run_report, write_report
 from hdp_nb.cli.results import (
     RESULTS,
+    TINY_SHARE,
     check_out,
     convergence_table,
     describe_held_out,
     describe_sweeps,
     find_checkpoint,
     finish_run,
+    list_topics_of,
     option_name,
+    print_topics,
     read_json,
     score_against_unigram,
     score_model,
     stack_traces,
     typical_documents,
     unfinished_run,
+    write_csv,
     write_json,
     write_pictures,
     write_tables,

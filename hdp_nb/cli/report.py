@@ -16,9 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import hdp_nb
-from .listing import is_listed, list_topics_of, own_label, tail_of_topics
 from .page import render_page
-from .results import describe_held_out, describe_sweeps, read_json
+from hdp_nb.cli.results import (
+    describe_held_out,
+    describe_sweeps,
+    is_listed,
+    list_topics_of,
+    own_label,
+    read_json,
+    tail_of_topics,
+)
 
 # %% ../../nbs/15_cli/07_report.ipynb #89cc6df7
 def _table(head: list | None, rows: list, name: str = "") -> str:

@@ -126,7 +126,7 @@ def _fit_shards(args: argparse.Namespace) -> int:
         more = {"n_anchors": args.anchors, "shared": args.shared}
         model = hdp_nb.distributed.fit.fit(model, corpus, out, client, **more)
     _show_corpus(corpus, args.corpus)
-    hdp_nb.cli.listing.print_topics(hdp_nb.cli.listing.list_topics_of(model, args.n_words))
+    hdp_nb.cli.results.print_topics(hdp_nb.cli.results.list_topics_of(model, args.n_words))
     if model.interrupted_:
         print("Interrupted: these are the topics so far; the same command continues from here")
         return 130
@@ -189,11 +189,11 @@ def _topics_of_shards(args: argparse.Namespace) -> int:
                 progress=not args.quiet,
                 fresh=args.fresh,
             )
-    found = hdp_nb.cli.listing.list_topics_of(model, args.n_words)
+    found = hdp_nb.cli.results.list_topics_of(model, args.n_words)
     if args.csv:
-        hdp_nb.cli.listing.write_csv(sys.stdout, found)
+        hdp_nb.cli.results.write_csv(sys.stdout, found)
     else:
-        hdp_nb.cli.listing.print_topics(found)
+        hdp_nb.cli.results.print_topics(found)
     return 0
 
 # %% ../../nbs/15_cli/03_shards.ipynb #73e7ad7a

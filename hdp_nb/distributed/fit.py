@@ -21,7 +21,6 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from ..corpora.corpus import Corpus
-from .between_sweeps import AUTO_GROUPS, MOST_GROUPS, move_shards
 from .engine import check_client, connect, on_client
 from .online import OnlineShardSampler
 from .parquet import Place
@@ -36,7 +35,15 @@ from hdp_nb.distributed.shards import (
     write_job,
     write_shard_topics,
 )
-from .start import ShardPairs, begin_at_random, begin_with_counts, pack_counts
+from hdp_nb.distributed.start import (
+    AUTO_GROUPS,
+    MOST_GROUPS,
+    ShardPairs,
+    begin_at_random,
+    begin_with_counts,
+    move_shards,
+    pack_counts,
+)
 from ..mcmc.chain import run_chain, with_attributes
 from ..mcmc.convergence import ConvergenceWarning
 from ..models.topic_models import HDP

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['log_share', 'Parts', 'MoveOptions', 'make_scan', 'make_ratio', 'make_accept', 'shuffle',
-           'make_propose', 'SplitMergeState', 'SplitMerge', 'DPSplitMerge']
+           'make_propose', 'SplitMergeState', 'SplitMerge', 'DPSplitMerge', 'make_join',
+           'MixtureMoves']
 
 # %% ../../nbs/03_mixtures/04_split_merge.ipynb #9a0ef339
 import math
@@ -422,3 +423,120 @@ class DPSplitMerge(SplitMerge):
             if done == self.n_proposals:
                 return state
             state = grow_state(base.fam, base.prior, state)
+
+# %% ../../nbs/03_mixtures/04_split_merge.ipynb #0528223d
+@cache
+def make_join(fam: Likelihood) -> Callable:
+    """Compile the joins of a burn-in, for a likelihood.
+
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    callable
+        join(rng, state, data, prior, done) -> done, joined. It asks points until as many have been
+        asked as there are components, or two empty slots are not left; changes a `DPState` in
+        place; and returns how many points are done, and how many pairs of components it has joined.
+        This leaves no posterior invariant: it is for sweeps whose samples are dropped.
+    """
+    add, clear = fam.add, fam.clear
+    log_predictive, log_marginal = fam.log_predictive, fam.log_marginal
+    _, merge = make_accept(fam)
+
+    @njit(nogil=True)
+    def join(rng, state, data, prior, done):
+        z, n_k, stats, n, joined = state.z, state.n_k, state.stats, len(state.z), 0
+        while done < state.K[0] and state.K[0] > 1:
+            K = state.K[0]
+            if K + 2 > len(n_k):
+                break
+            done += 1
+            i, b, best = int(rng.random() * n), -1, -np.inf
+            a = z[i]
+            for k in range(K):
+                if k != a:
+                    log_w = math.log(n_k[k]) + log_predictive(prior, stats, k, data, i)
+                    if log_w > best:
+                        b, best = k, log_w
+            gain = math.lgamma(n_k[a] + n_k[b]) - math.lgamma(n_k[a]) - math.lgamma(n_k[b])
+            gain -= math.log(state.alpha[0])
+            gain -= log_marginal(prior, stats, a) + log_marginal(prior, stats, b)
+            odds = math.log(n_k[a] / n_k[b])
+            for o in range(n):
+                if z[o] == a or z[o] == b:
+                    add(stats, K, data, o)
+                    log_w = (
+                        odds
+                        + log_predictive(prior, stats, a, data, o)
+                        - log_predictive(prior, stats, b, data, o)
+                    )
+                    gain += log_share(log_w if z[o] == a else -log_w)  # (J2)
+            gain += log_marginal(prior, stats, K)
+            if gain > 0.0:  # (J3)
+                merge(state, a, b)
+                joined += 1
+            else:
+                clear(stats, K)
+        return done, joined
+
+    return join
+
+# %% ../../nbs/03_mixtures/04_split_merge.ipynb #dbbe218f
+class MixtureMoves(DPSplitMerge):
+    """Splits and merges for a DP mixture, with joins in the burn-in, for `run_chain`.
+
+    Parameters
+    ----------
+    base : DPMixtureSampler
+    n_proposals : int
+        Split-merge proposals before each sweep, at least 1.
+    until : int or None
+        How many sweeps, from the first on, have these proposals; None is all of them.
+    scans : int
+        0 for sequential allocation, otherwise the number of restricted Gibbs scans.
+    tune : int
+        How many sweeps, from the first on, have joins. They are to be dropped: their states are not
+        draws from the posterior.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not one of these.
+    """
+
+    def __init__(
+        self,
+        base: Any,
+        n_proposals: int = 1,
+        until: int | None = None,
+        scans: int = 0,
+        tune: int = 50,
+    ):
+        super().__init__(base, n_proposals, until, scans)
+        self.tune = check_int("tune", tune, 0)
+
+    def anneal_for(self, n: int) -> None:
+        "End the joins after n sweeps: between two runs, where time may end the next."
+        self.tune = n
+
+    def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
+        """Join components, if the chain is young; make proposals; then one sweep of `base`.
+
+        Returns
+        -------
+        state : SplitMergeState
+        info : dict
+            The row of `DPSplitMerge`, and `joined`, how many pairs of components were joined.
+        """
+        inside, done, joined = state.base, 0, 0
+        while state.n_done < self.tune:
+            fam, data, prior = self.base.fam, self.base.data, self.base.prior
+            done, n_joined = make_join(fam)(rng, inside, data, prior, done)
+            joined += n_joined
+            if inside.K[0] + 2 <= len(inside.n_k):
+                break
+            inside = grow_state(fam, prior, inside)
+        state, info = super().sweep(rng, SplitMergeState(inside, state.n_done))
+        return state, {**info, "joined": joined}

@@ -24,9 +24,9 @@ from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.convergence import begin_apart
 from ..mixtures.dp import DPMixtureSampler, point_partition
 from ..mixtures.likelihood import Likelihood, make_dirichlet_prior
-from ..mixtures.mixture_moves import MixtureMoves
 from ..mixtures.normal import find_likelihood
 from ..mixtures.row_blocks import ROWS
+from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
 from .base import Callback, PathLike, PriorLike, SampledModel, Seed, with_moves
 from .consensus import Components, group_table

@@ -26,11 +26,16 @@ from .sampled import SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
 from ..moves.schedule import MoveState, TopicMoves, check_moves
 from ..moves.split_merge import HDPSplitMerge
-from ..topics.blocked import BlockedSampler, cell_counts
+from hdp_nb.topics.blocked import (
+    BlockedSampler,
+    cell_counts,
+    document_runs,
+    fold_in_cells,
+    fold_in_runs,
+)
 from ..topics.counts import TopicCounts, fold_in, predictive_topics, token_probabilities
 from ..topics.direct import DirectSampler, HybridSampler
 from ..topics.franchise import FranchiseSampler
-from ..topics.large_counts import document_runs, fold_in_cells, fold_in_runs
 from ..topics.lda import LDASampler
 from ..topics.parallel import ParallelSampler
 from ..topics.seeds import count_seeds

@@ -6,7 +6,7 @@
 __all__ = ['LOCAL', 'GLOBAL', 'BOTH', 'NestedCase', 'log_dirichlet_counts', 'nested_log_joint',
            'nested_configurations', 'nested_summary', 'ExactNested', 'exact_nested', 'NestedPrior',
            'NestedState', 'NestedData', 'NestedWorkspace', 'nested_data', 'new_nested_workspace',
-           'count_nested', 'sweep_topics']
+           'count_nested', 'sweep_topics', 'sweep_words']
 
 # %% ../../nbs/08_nested/01_hnhdp.ipynb #10f5688d
 import itertools
@@ -441,3 +441,166 @@ def sweep_topics(
         n_l[s, l] += 1
         coef[s, l] = (n_l[s, l] + concs[g] / L) / (n_l[s, l] + t[g])
         z[i] = s * L + l
+
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #b3840e20
+@njit(nogil=True)
+def _take_out(v, S, z, data, work, eta):
+    """Take the tokens of word v out of the counts of their topics.
+
+    Returns the change of log f between a support of S words and one of S - 1.
+    """
+    n, n_l, n_s = work.n, work.n_l, work.n_s
+    L, log_ratio, product = n_l.shape[1], 0.0, 1.0
+    for i in data.by_word[data.word_first[v] : data.word_first[v + 1]]:
+        s, l = z[i] // L, z[i] % L
+        n[s, v, l] -= 1
+        n_l[s, l] -= 1
+        n_s[s] -= 1
+        product *= ((S - 1) * eta + n_l[s, l]) / (S * eta + n_l[s, l])
+        if product < 1e-200:
+            log_ratio += math.log(product)
+            product = 1.0
+    return log_ratio + math.log(product)
+
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #bf106b44
+@njit(nogil=True)
+def _seat_word(rng, draw, v, side, state, data, work, prior):
+    """Seat the tokens of word v one after the other in topics of a side; the sum of log Z (15'').
+
+    With `draw` topics are drawn, and the side has one word more than now; otherwise tokens go back
+    to the topics that they have.
+    """
+    z, n, n_l, n_s, top, p = state.z, work.n, work.n_l, work.n_s, work.top, work.p
+    conc = prior.conc_global if side == GLOBAL else prior.conc_local
+    S, eta = work.S[side] + (1 if draw else 0), prior.eta
+    tokens = data.by_word[data.word_first[v] : data.word_first[v + 1]]
+    L, log_z, product = n_l.shape[1], 0.0, 1.0
+    for r in range(tokens.shape[0]):
+        i, total = tokens[r], 0.0
+        s = 0 if side == GLOBAL else state.c[data.doc[i]] + 1
+        R = min(top[s] + 1, L)
+        for l in range(R):
+            p[l] = (n_l[s, l] + conc / L) / (n_l[s, l] + S * eta) * (n[s, v, l] + eta)
+            total += p[l]
+        total += p[R - 1] * (L - R)
+        p[R - 1] *= L - R + 1
+        l = draw_index(rng, p, R, total) if draw else z[i] % L
+        top[s] = max(top[s], l + 1)
+        z[i] = s * L + l
+        product *= total / (n_s[s] + conc)
+        n[s, v, l] += 1
+        n_l[s, l] += 1
+        n_s[s] += 1
+        if product < 1e-200:
+            log_z += math.log(product)
+            product = 1.0
+    return log_z + math.log(product)
+
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #8dcd81b0
+@njit(nogil=True)
+def _change_sides(v, to, c, data, work, prior):
+    "Count the tokens of word v on side `to` of their clusters; log ratio of p(sides)."
+    side, conc = work.side, (prior.conc_local, prior.conc_global)
+    log_ratio, product = 0.0, 1.0
+    for i in data.by_word[data.word_first[v] : data.word_first[v + 1]]:
+        k = c[data.doc[i]]
+        side[k, 1 - to] -= 1
+        product *= (conc[to] + side[k, to]) / (conc[1 - to] + side[k, 1 - to])
+        side[k, to] += 1
+        if not 1e-200 < product < 1e200:
+            log_ratio += math.log(product)
+            product = 1.0
+    return log_ratio + math.log(product)
+
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #89cc9ffd
+@njit(nogil=True)
+def _compare_supports(n_l, S, eta, change):
+    """Compare the supports of S - 1, S and S + 1 words.
+
+    change[0] and change[1] become the sums over topics of log f with one word less and with one
+    more, minus log f as it is.
+    """
+    for more in range(2):
+        new, old, total = (S + 2 * more - 1) * eta, S * eta, 0.0
+        for s in range(n_l.shape[0]):
+            for l in range(n_l.shape[1]):
+                if n_l[s, l] > 0 and new > 0.0:
+                    total += (
+                        math.lgamma(new)
+                        - math.lgamma(new + n_l[s, l])
+                        - math.lgamma(old)
+                        + math.lgamma(old + n_l[s, l])
+                    )
+        change[more] = total
+
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #6251cc11
+@njit(nogil=True)
+def _flip(rng, v, state, data, work, prior):
+    "Offer word v the other side (15''); True if it goes."
+    z, q, S, change, eta = state.z, state.q, work.S, work.change, prior.eta
+    n, n_l, n_s, kept, pi = work.n, work.n_l, work.n_s, work.kept, state.pi[()]
+    tokens = data.by_word[data.word_first[v] : data.word_first[v + 1]]
+    old = int(q[v])
+    new = 1 - old
+    if S[old] == 1:  # the last word of its side stays
+        return False
+    for r in range(tokens.shape[0]):
+        kept[r] = z[tokens[r]]
+    log_a = math.log(pi / (1.0 - pi)) * (new - old) + change[old, 0] + change[new, 1]
+    log_a += _change_sides(v, new, state.c, data, work, prior)
+    log_a += _take_out(v, S[old], z, data, work, eta)
+    # back to where they were, for the reverse probability
+    log_a -= _seat_word(rng, False, v, old, state, data, work, prior)
+    _take_out(v, S[old], z, data, work, eta)
+    # then to the other side
+    log_a += _seat_word(rng, True, v, new, state, data, work, prior)
+    if math.log(1.0 - rng.random()) < log_a:
+        q[v] = new
+        S[old] -= 1
+        S[new] += 1
+        return True
+    _take_out(v, S[new] + 1, z, data, work, eta)
+    _change_sides(v, old, state.c, data, work, prior)
+    for r in range(tokens.shape[0]):
+        z[tokens[r]] = kept[r]
+        s, l = kept[r] // n_l.shape[1], kept[r] % n_l.shape[1]
+        n[s, v, l] += 1
+        n_l[s, l] += 1
+        n_s[s] += 1
+    return False
+
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #c6a4702c
+@njit(nogil=True)
+def sweep_words(
+    rng: np.random.Generator,
+    state: NestedState,
+    data: NestedData,
+    work: NestedWorkspace,
+    prior: NestedPrior,
+) -> None:
+    """Offer words, drawn at random with replacement, the other side; then draw pi (16).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : NestedState
+        `z`, `q`, `pi` and `accepted` are changed in place, as are the counts.
+    data : NestedData
+    work : NestedWorkspace
+        With the counts of the state.
+    prior : NestedPrior
+        `n_flips` words are offered the other side.
+    """
+    n_l, S, change = work.n_l, work.S, work.change
+    for s in range(n_l.shape[0]):
+        work.n_s[s] = n_l[s].sum()
+    state.accepted[()], flipped = 0, True
+    for _ in range(prior.n_flips):
+        if flipped:
+            _compare_supports(n_l[1:], S[LOCAL], prior.eta, change[LOCAL])
+            _compare_supports(n_l[:1], S[GLOBAL], prior.eta, change[GLOBAL])
+        v = rng.integers(0, state.q.shape[0])
+        flipped = _flip(rng, v, state, data, work, prior)
+        state.accepted[()] += flipped
+    pi = rng.beta(prior.conc_global + S[GLOBAL], prior.conc_local + S[LOCAL])
+    state.pi[()] = min(max(pi, 1e-300), 1.0 - 1e-16)

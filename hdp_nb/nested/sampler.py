@@ -32,9 +32,9 @@ from hdp_nb.nested.hnhdp import (
     nested_data,
     new_nested_workspace,
     sweep_topics,
+    sweep_words,
 )
 from .moves import move_clusters, move_documents
-from .words import sweep_words
 from ..processes.groups import distinct_labels
 from ..topics.counts import count_documents, documents_by_topic
 from ..utils.checks import MOST_MOVES, check_concentrations, check_eta, check_int

@@ -6,10 +6,12 @@
 __all__ = ['CellCounts', 'cell_counts', 'BlockedState', 'draw_binomial', 'share_tokens',
            'draw_tables_of', 'CellWorkspace', 'new_cell_workspace', 'sweep_cells', 'log_cells',
            'place_tokens', 'BlockedSampler', 'documents_of', 'share_cells', 'begin_runs',
-           'end_runs']
+           'end_runs', 'fold_in_cells', 'document_runs', 'fold_in_runs']
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #58920b30
 import math
+from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,7 @@ from hdp_nb.topics.counts import (
     TopicCounts,
     bound_eta,
     document_alpha,
+    fold_in,
     keep_counts,
     log_likelihood,
     resample_hyperparameters,
@@ -698,3 +701,133 @@ def end_runs(state: BlockedState, runs: np.ndarray, K: int) -> BlockedState:
     "Replace the runs by those that `share_cells` has left; held topics come after the K others."
     _, topic, run = runs.reshape(-1, 3)[runs[2::3] > 0].T.copy()
     return state._replace(topic=np.where(topic >= 0, topic, K - 1 - topic), run=run)
+
+# %% ../../nbs/04_topics/05_blocked.ipynb #68e0f821
+_EM_STEPS = 30
+
+
+@njit(nogil=True)
+def fold_in_cells(
+    rng: np.random.Generator,
+    cells: Any,
+    phi_vk: np.ndarray,
+    weight: np.ndarray,
+    n_sweeps: int,
+    burn_in: int,
+    pi: np.ndarray,
+) -> None:
+    """Infer the mixture proportions of documents under fixed topics, all tokens of a word at once.
+
+    What `hdp_nb.topics.counts.fold_in` does for tokens, in a time that hardly depends on their
+    number.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    cells : hdp_nb.topics.blocked.CellCounts
+        The words of the documents.
+    phi_vk : float array, shape (V, capacity)
+        Columns are topics.
+    weight : float array, shape (capacity,), or (J, capacity) for documents that differ in it
+        alpha beta_k; 0 in columns that are not topics.
+    n_sweeps, burn_in : int
+        Sweeps per document, (A2), and how many of the first are not averaged over; burn_in <
+        n_sweeps.
+    pi : float array, shape (J, capacity)
+        Filled with the proportions, (A3); rows sum to 1.
+    """
+    capacity = phi_vk.shape[1]
+    weights = weight.reshape(weight.size // capacity, capacity)
+    p, sums, own = np.empty(capacity), np.empty(capacity), np.empty(capacity)
+    n_k, mean = np.empty(capacity, np.int64), np.empty(capacity)
+    for j in range(cells.indptr.size - 1):
+        a = weights[j if weights.shape[0] > 1 else 0]
+        first, end = cells.indptr[j], cells.indptr[j + 1]
+        L, total = 0, a.sum()
+        for k in range(capacity):
+            L = k + 1 if a[k] > 0 else L
+            own[k] = a[k] / total
+        for e in range(first, end):
+            total += cells.n[e]
+        for _ in range(_EM_STEPS):
+            mean[:] = a
+            for e in range(first, end):
+                sum_p = 0.0
+                for k in range(L):
+                    p[k] = own[k] * phi_vk[cells.word[e], k]
+                    sum_p += p[k]
+                for k in range(L):
+                    mean[k] += cells.n[e] * (p[k] / max(sum_p, 1e-300))
+            for k in range(L):
+                own[k] = mean[k] / total
+        pi[j] = 0.0
+        for s in range(n_sweeps):
+            n_k[:] = 0
+            for e in range(first, end):
+                for k in range(L):
+                    p[k] = own[k] * phi_vk[cells.word[e], k]
+                share_tokens(rng, int(cells.n[e]), p, L, sums, n_k)
+            for k in range(L):
+                own[k] = rng.standard_gamma(a[k] + n_k[k])
+                if s >= burn_in:
+                    pi[j, k] += a[k] + n_k[k]
+        pi[j] /= (n_sweeps - burn_in) * total
+
+
+def document_runs(corpus: Corpus) -> list[Any]:
+    """Cut a corpus into runs of documents that are folded in alike, by words or by tokens.
+
+    Parameters
+    ----------
+    corpus : Corpus
+
+    Returns
+    -------
+    list of (first, end, data)
+        Data of documents first, ..., end - 1: `CellCounts` where `Corpus.large_documents` says that
+        their counts are large, otherwise tokens and offsets.
+    """
+    large = corpus.large_documents
+    cells: Any = cell_counts(corpus) if large.any() else None
+    runs: list[Any] = []
+    for a, b in pairwise([0, *(np.flatnonzero(np.diff(large)) + 1).tolist(), corpus.n_docs]):
+        if large[a]:
+            runs.append((a, b, cells._replace(indptr=cells.indptr[a : b + 1])))
+        else:
+            part = corpus if b - a == corpus.n_docs else corpus[a:b]
+            runs.append((a, b, (part.x, part.offsets)))
+    return runs
+
+
+def fold_in_runs(
+    rng: np.random.Generator,
+    runs: Iterable[Any],
+    phi_vk: np.ndarray,
+    weight: np.ndarray,
+    n_sweeps: int,
+    burn_in: int,
+) -> np.ndarray:
+    """Infer the mixture proportions of documents, of each in the way that suits its counts.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    runs : list of (first, end, data)
+        All documents, as `document_runs` cuts them.
+    phi_vk, weight, n_sweeps, burn_in
+        As for `fold_in_cells`.
+
+    Returns
+    -------
+    float array, shape (J, capacity)
+        The proportions; rows sum to 1.
+    """
+    runs = list(runs)
+    pi = np.empty((runs[-1][1], phi_vk.shape[1]))
+    for a, b, data in runs:
+        own = weight if weight.ndim == 1 else weight[a:b]
+        if isinstance(data, CellCounts):
+            fold_in_cells(rng, data, phi_vk, own, n_sweeps, burn_in, pi[a:b])
+        else:
+            fold_in(rng, *data, phi_vk, own, n_sweeps, burn_in, pi[a:b])
+    return pi

@@ -16,7 +16,7 @@ import pytest
 from hdp_nb.cli.main import main
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
-from hdp_nb.distributed import between_sweeps
+from hdp_nb.distributed import start as between_sweeps
 from hdp_nb.distributed.fit import ShardSampler, fit
 from hdp_nb.distributed.shards import write_shards
 from hdp_nb.mcmc.chain import run_chain

@@ -9,8 +9,8 @@ from naive_dp import normal_inverse_wishart, posterior
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mixtures.dp import DPMixtureSampler
-from hdp_nb.mixtures.mixture_moves import MixtureMoves
 from hdp_nb.mixtures.normal import likelihoods
+from hdp_nb.mixtures.split_merge import MixtureMoves
 from hdp_nb.models.mixture_models import DPMixture
 
 NORMAL = likelihoods["normal_inverse_wishart"]

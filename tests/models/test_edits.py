@@ -21,7 +21,7 @@ from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
-from hdp_nb.cli.listing import list_topics_of, own_label
+from hdp_nb.cli.results import list_topics_of, own_label
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 

@@ -12,8 +12,13 @@ from hdp_nb.corpora.synthetic import make_signatures
 from hdp_nb.models.loading import load_model
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.tree_models import TreeHDP
-from hdp_nb.topics.blocked import CellCounts, cell_counts
-from hdp_nb.topics.large_counts import document_runs, fold_in_cells, fold_in_runs
+from hdp_nb.topics.blocked import (
+    CellCounts,
+    cell_counts,
+    document_runs,
+    fold_in_cells,
+    fold_in_runs,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::hdp_nb.mcmc.convergence.ConvergenceWarning")
 RUN = dict(n_iter=30, n_chains=1, init=4, moves=0, random_state=0)
