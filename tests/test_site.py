@@ -20,7 +20,7 @@ import yaml
 from naive import log_words
 from notebooks import ROOT, modules, notebooks, page
 
-from hdp_nb.mixtures.dp import log_eppf
+from hdp_nb.processes.dp import log_eppf
 
 NBS = ROOT / "nbs"
 SOURCE = "https://github.com/hdp-nb/hdp_nb/blob/main/"
@@ -295,7 +295,7 @@ def test_code_is_folded_by_rule_and_opens_with_a_click(tab, base):
 
 
 def test_equations_are_linked_where_they_are_cited(tab, base):
-    tab.goto(base + "03_mixtures/01_dp.html")
+    tab.goto(base + "02_processes/01_dp.html")
     link = tab.locator("article p a", has_text="(5)").first
     assert tab.locator(link.get_attribute("href")).locator(".katex-tag").inner_text() == "(5)"
 

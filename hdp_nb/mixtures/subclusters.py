@@ -17,8 +17,9 @@ from scipy.special import expit, gammaln
 
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import is_free
-from .dp import DPMixtureSampler, largest_shares, log_eppf, resample_concentration
+from .dp import DPMixtureSampler
 from .row_blocks import ROWS, Natural, as_array, blocks
+from ..processes.dp import largest_shares, log_eppf, resample_concentration
 from ..utils.checks import check_int
 from ..utils.states import check_entries, check_same
 

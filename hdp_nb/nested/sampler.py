@@ -19,7 +19,6 @@ from scipy.special import logsumexp
 from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import GAMMA, ConcentrationPrior, as_prior, is_free, log_density
-from ..mixtures.dp import largest_shares
 from hdp_nb.nested.hnhdp import (
     BOTH,
     GLOBAL,
@@ -35,6 +34,7 @@ from hdp_nb.nested.hnhdp import (
     sweep_words,
 )
 from .moves import move_clusters, move_documents
+from ..processes.dp import largest_shares
 from ..processes.groups import distinct_labels
 from ..topics.counts import count_documents, documents_by_topic
 from ..utils.checks import MOST_MOVES, check_concentrations, check_eta, check_int

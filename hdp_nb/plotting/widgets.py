@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..corpora.corpus import Corpus
-from ..mixtures.dp import crp
+from ..processes.dp import crp
 from ..utils.checks import check_count, check_positive, plural
 from ..utils.style import SMALL_SIZE, TEXT_SIZE, new_figure, tidy
 

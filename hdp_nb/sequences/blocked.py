@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from ..mcmc.priors import is_free
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from .emissions import Emission
 from hdp_nb.sequences.hdp_hmm import (
     FIRST_STEP,

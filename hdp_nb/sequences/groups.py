@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..mcmc.priors import ConcentrationPrior, as_prior, is_free
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from .blocked import make_blocked
 from .emissions import Emission
 from hdp_nb.sequences.hdp_hmm import (

@@ -28,7 +28,7 @@ from hdp_nb.mcmc.priors import (
     is_free,
     resample_from,
 )
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from .emissions import Emission
 from ..topics.counts import draw_weighted
 from ..utils.special import antoniak, sample_dirichlet

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..mcmc.chain import with_attributes
-from ..mixtures.dp import largest_shares
 from ..moves.schedule import MoveState, checked_base
+from ..processes.dp import largest_shares
 from .groups import GroupedHMMSampler, in_group
 from .pairs import MovePlan, move_states
 from .predict import log_plug_in

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array
 
 from ..corpora.corpus import Corpus
 from ..mcmc.priors import FIXED_PRIOR, is_free, scaled_prior
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from hdp_nb.topics.counts import (
     TopicCounts,
     bound_eta,

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 
 from ..corpora.corpus import Corpus
 from ..mcmc.priors import FIXED_PRIOR, ConcentrationPrior, is_free, scaled_prior
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from ..utils.checks import MOST_ETA
 from ..utils.special import antoniak, log_rising
 from ..utils.states import check_kept_topics

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, as_prior
-from ..mixtures.dp import log_eppf_compiled
+from ..processes.dp import log_eppf_compiled
 from hdp_nb.topics.counts import (
     FranchisePrior,
     TopicCounts,

@@ -14,7 +14,7 @@ from numba import njit
 
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, is_free
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from hdp_nb.topics.counts import (
     LEAST_WEIGHT,
     NO_SEEDS,

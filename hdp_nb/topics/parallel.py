@@ -20,7 +20,7 @@ from numba import njit
 
 from ..corpora.corpus import Corpus
 from ..mcmc.priors import is_free, scaled_prior
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from .counts import bound_eta, document_alpha, resample_alpha, resize_capacity
 from .direct import DirectSampler, DirectState, draw_beta, log_weights
 from hdp_nb.topics.traces import (

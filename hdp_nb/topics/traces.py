@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..mixtures.dp import largest_shares
+from ..processes.dp import largest_shares
 from .counts import document_alpha
 
 # %% ../../nbs/04_topics/11_traces.ipynb #cd082ac1

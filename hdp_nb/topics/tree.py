@@ -17,7 +17,7 @@ from numba import njit
 
 from ..corpora.corpus import as_corpus
 from ..mcmc.priors import as_prior, is_free
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from hdp_nb.processes.groups import (
     Tree,
     TreePrior,

@@ -20,7 +20,7 @@ from scipy.special import digamma as psi
 from scipy.special import gammaln
 
 from ..mcmc.priors import FIXED_PRIOR, as_prior, is_free
-from ..mixtures.dp import resample_concentration
+from ..processes.dp import resample_concentration
 from hdp_nb.topics.counts import (
     FranchisePrior,
     TopicWorkspace,

@@ -13,11 +13,12 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.evaluation.evidence import PoweredHDP, PoweredLDA, log_evidence
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.exact import exact_posterior, log_hdp, log_words, partitions, posterior_error
-from hdp_nb.mixtures.dp import log_eppf, make_log_likelihood
+from hdp_nb.mixtures.dp import make_log_likelihood
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.tree_models import TreeHDP
+from hdp_nb.processes.dp import log_eppf
 
 DOCS = [[0, 0, 1], [2, 0]]
 CORPUS = Corpus.from_docs(DOCS, n_words=3)

@@ -20,15 +20,9 @@ from hdp_nb.mcmc.chain import run_chain, run_chains
 from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.mcmc.priors import FIXED_PRIOR, gamma_prior
 from hdp_nb.mixtures import likelihood
-from hdp_nb.mixtures.dp import (
-    DPMixtureSampler,
-    crp,
-    log_eppf,
-    make_sweep,
-    point_partition,
-    resample_concentration,
-)
+from hdp_nb.mixtures.dp import DPMixtureSampler, make_sweep, point_partition
 from hdp_nb.mixtures.normal import find_likelihood
+from hdp_nb.processes.dp import crp, log_eppf, resample_concentration
 from hdp_nb.utils.special import log_antoniak
 
 EXACT = 0.015  # largest error of a probability that a right sampler may make

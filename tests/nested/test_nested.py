@@ -24,7 +24,6 @@ from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.mcmc.priors import as_prior
-from hdp_nb.mixtures.dp import resample_concentration
 from hdp_nb.models.nested_models import HNHDP, NestedDP
 from hdp_nb.nested import moves as nested_moves
 from hdp_nb.nested import sampler as nested_sampler
@@ -49,6 +48,7 @@ from hdp_nb.nested.sampler import (
     term_variance,
     topic_proportions,
 )
+from hdp_nb.processes.dp import resample_concentration
 
 TINY = {
     "full": Model([[0, 0, 1], [0, 2], [2, 1]], 3, 2, 2, 1.3, 0.7, 1.2, 0.4),

@@ -14,7 +14,6 @@ from matplotlib.text import Text
 from notebooks import ROOT, is_run, read
 from scipy import stats
 
-from hdp_nb.mixtures.dp import log_eppf
 from hdp_nb.plotting import widgets
 from hdp_nb.plotting.widgets import (
     Sweep,
@@ -27,6 +26,7 @@ from hdp_nb.plotting.widgets import (
     seat_customers,
     show_topics,
 )
+from hdp_nb.processes.dp import log_eppf
 
 SWEEPS = [Sweep(np.full((K, 9), 1 / 9), np.full(K, 1 / K)) for K in (3, 25, 1)]
 

@@ -20,7 +20,7 @@ from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.mcmc.priors import fixed_prior, gamma_prior, log_density, log_normal_prior
-from hdp_nb.mixtures.dp import log_concentration, slice_concentration
+from hdp_nb.processes.dp import log_concentration, slice_concentration
 from hdp_nb.topics import direct, vector_kernels
 from hdp_nb.topics.counts import (
     NO_SEEDS,
