@@ -25,7 +25,7 @@ from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb import _kernels
-from hdp_nb.topics.counts import document_alpha
+from hdp_nb.processes.weights import document_alpha
 
 ROOT = Path(__file__).parent.parent
 

@@ -30,8 +30,9 @@ from hdp_nb.distributed.shards import (
 )
 from ..moves.divisions import DocumentTokens, PairTable, collect_documents, divide_documents
 from ..moves.groups import split_and_merge
+from ..processes.weights import draw_beta
 from ..topics.anchors import LEAST_GAIN, multiply_pairs, share_words
-from ..topics.direct import DirectState, draw_beta
+from ..topics.direct import DirectState
 from ..topics.parallel import find_topic
 from ..utils.files import rng_from_dict, rng_to_dict, smallest_ints
 from ..variational.e_step import cut_ranges

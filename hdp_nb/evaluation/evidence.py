@@ -29,18 +29,19 @@ from ..models.mixture_models import DPMixture
 from ..models.nested_models import NestedDP
 from ..models.topic_models import HDP, LDA
 from ..models.tree_models import TreeHDP
-from hdp_nb.topics.counts import (
+from hdp_nb.processes.weights import (
     LEAST_WEIGHT,
     document_alpha,
-    draw_weighted,
+    draw_tables,
     find_pool,
-    log_likelihood,
     resample_alpha,
 )
-from ..topics.direct import DirectSampler, draw_tables, end_sweep
+from ..topics.counts import log_likelihood
+from ..topics.direct import DirectSampler, end_sweep
 from ..topics.franchise import FranchiseSampler
 from ..topics.lda import LDASampler
 from ..utils.checks import MOST_ETA, as_rng, check_int
+from ..utils.special import draw_weighted
 
 # %% ../../nbs/11_evaluation/06_evidence.ipynb #fb16900b
 @njit(nogil=True)

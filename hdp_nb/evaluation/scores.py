@@ -22,8 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..corpora.corpus import Corpus, as_corpus
 from ..models.base import Seed, count_for
 from ..models.stacking import sample_weights
-from ..topics.counts import draw_weighted, pad_capacity
+from ..topics.counts import pad_capacity
 from ..utils.checks import as_rng, check_int, check_positive
+from ..utils.special import draw_weighted
 
 # %% ../../nbs/11_evaluation/01_scores.ipynb #1d72dd52
 def document_completion(

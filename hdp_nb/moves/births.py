@@ -16,7 +16,6 @@ from numba import njit
 from hdp_nb.moves.marginal import (
     COARSE,
     MOST,
-    TINY,
     Cells,
     Mixture,
     MoveWorkspace,
@@ -27,6 +26,7 @@ from hdp_nb.moves.marginal import (
 )
 from .pairs import Proposal, accept
 from hdp_nb.utils.special import (
+    TINY,
     draw_curve,
     draw_index,
     locate_share,

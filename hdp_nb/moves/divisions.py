@@ -14,10 +14,9 @@ import numpy as np
 from numba import njit
 
 from ..corpora.corpus import Corpus
-from ..topics.counts import document_alpha
-from ..topics.table_words import uncounted
+from ..processes.weights import document_alpha
 from ..topics.vector_kernels import stream, uniform
-from ..utils.special import digamma, log_rising
+from ..utils.special import digamma, log_rising, uncounted
 
 # %% ../../nbs/06_moves/06_divisions.ipynb #3fe50b3d
 class PairTable(NamedTuple):

@@ -17,12 +17,12 @@ from numba import njit
 
 from ..corpora.corpus import Corpus
 from .divisions import MOST_TOKENS, LocalPasses, PairSample, PairTable, fit_pair
-from .marginal import SHARE_SPREADS, TINY
+from .marginal import SHARE_SPREADS
 from .pairs import LOG_SPREADS, SPREADS, draw_spread, log_share_of_weight
 from ..topics.counts import resize_capacity
 from ..utils.checks import check_int
 from ..utils.files import smallest_ints
-from ..utils.special import log_average, log_beta, log_rising, log_sum_exp
+from ..utils.special import TINY, log_average, log_beta, log_rising, log_sum_exp
 
 # %% ../../nbs/06_moves/07_groups.ipynb #b7425e06
 LAUNCHED, URN = 0, 1  # kinds of moves

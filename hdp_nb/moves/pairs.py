@@ -18,18 +18,24 @@ from numba import njit
 
 from hdp_nb.moves.marginal import (
     SHARE_SPREADS,
-    TINY,
     Cells,
     Mixture,
     MoveWorkspace,
     allocate,
     draw_node_share,
-    draw_share,
     draw_topic,
     log_node_share,
     weigh_shares,
 )
-from ..utils.special import digamma, draw_index, log_average, log_beta, log_sum_exp
+from hdp_nb.utils.special import (
+    TINY,
+    digamma,
+    draw_index,
+    draw_share,
+    log_average,
+    log_beta,
+    log_sum_exp,
+)
 
 # %% ../../nbs/06_moves/03_pairs.ipynb #31bd7afd
 @njit(nogil=True)

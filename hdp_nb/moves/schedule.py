@@ -19,7 +19,6 @@ from ..mcmc.chain import with_attributes
 from ..mixtures.split_merge import SplitMergeState
 from .births import propose_birth
 from hdp_nb.moves.marginal import (
-    TINY,
     Cells,
     Mixture,
     MoveWorkspace,
@@ -35,7 +34,7 @@ from ..topics.direct import DirectSampler, HybridSampler, add_weights
 from ..topics.franchise import FranchiseSampler
 from ..topics.parallel import ParallelSampler
 from ..utils.checks import MOST_MOVES, check_int
-from ..utils.special import draw_index
+from ..utils.special import TINY, draw_index
 from ..utils.states import check_entries
 
 # %% ../../nbs/06_moves/05_schedule.ipynb #8783a11f

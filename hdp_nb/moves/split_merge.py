@@ -15,8 +15,9 @@ import numpy as np
 from numba import njit
 
 from ..mixtures.split_merge import MoveOptions, SplitMerge, log_share, shuffle
+from ..processes.weights import draw_beta
 from ..topics.counts import capacity_step, resize_capacity
-from ..topics.direct import HybridState, draw_beta
+from ..topics.direct import HybridState
 from ..topics.franchise import FranchiseSampler, FranchiseState, renumber_dishes
 from ..topics.lda import LDASampler
 

@@ -30,8 +30,7 @@ from hdp_nb.sequences.hdp_hmm import (
     resample_rows,
     resample_weights,
 )
-from ..topics.counts import draw_weighted
-from ..utils.special import antoniak, sample_dirichlet
+from ..utils.special import antoniak, draw_weighted, sample_dirichlet
 
 # %% ../../nbs/07_sequences/04_blocked.ipynb #1dc13af2
 class BlockedWorkspace(NamedTuple):

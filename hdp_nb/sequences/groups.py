@@ -13,6 +13,7 @@ import numpy as np
 
 from ..mcmc.priors import ConcentrationPrior, as_prior, is_free
 from ..processes.dp import resample_concentration
+from ..processes.weights import count_upward
 from .blocked import make_blocked
 from .emissions import Emission
 from hdp_nb.sequences.hdp_hmm import (
@@ -27,7 +28,6 @@ from hdp_nb.sequences.hdp_hmm import (
     resample_rows,
 )
 from .samplers import HMMSampler, StateCounts, grow_workspace, log_transitions
-from ..topics.tree import count_upward
 from ..utils.checks import check_positive
 from ..utils.special import antoniak, sample_dirichlet
 

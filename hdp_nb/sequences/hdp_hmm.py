@@ -30,8 +30,7 @@ from hdp_nb.mcmc.priors import (
 )
 from ..processes.dp import resample_concentration
 from .emissions import Emission
-from ..topics.counts import draw_weighted
-from ..utils.special import antoniak, sample_dirichlet
+from ..utils.special import antoniak, draw_weighted, sample_dirichlet
 
 # %% ../../nbs/07_sequences/01_hdp_hmm.ipynb #770457a0
 def count_moves(z: Sequence[int], lengths: Sequence[int]) -> Counter:

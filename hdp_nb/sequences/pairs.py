@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..moves.marginal import TINY, draw_share
 from .emissions import Emission
 from .groups import GroupedHMMSampler
 from .hdp_hmm import FIRST_STEP, LAST_STEP, MISSING_STEP, make_recount
 from .samplers import HMMSampler, expand_capacity
-from ..utils.special import log_beta, log_rising
+from ..utils.special import TINY, draw_share, log_beta, log_rising
 
 # %% ../../nbs/07_sequences/10_pairs.ipynb #55e61b0f
 class MovedStates(NamedTuple):

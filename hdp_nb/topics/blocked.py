@@ -21,23 +21,16 @@ from scipy.sparse import coo_array, csr_array
 from ..corpora.corpus import Corpus
 from ..mcmc.priors import FIXED_PRIOR, is_free, scaled_prior
 from ..processes.dp import resample_concentration
+from ..processes.weights import document_alpha, draw_beta
 from hdp_nb.topics.counts import (
     TopicCounts,
     bound_eta,
-    document_alpha,
     fold_in,
     keep_counts,
     log_likelihood,
     resample_hyperparameters,
 )
-from hdp_nb.topics.direct import (
-    DirectState,
-    add_tables,
-    add_weights,
-    convert_state,
-    draw_beta,
-    log_weights,
-)
+from .direct import DirectState, add_tables, add_weights, convert_state, log_weights
 from .franchise import FranchiseSampler, FranchiseState
 from .parallel import Offered, offer_topics
 from .traces import find_background, new_trace_weights, set_weights

@@ -17,24 +17,24 @@ from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, as_prior
 from ..processes.dp import log_eppf_compiled
+from ..processes.weights import document_alpha
 from hdp_nb.topics.counts import (
     FranchisePrior,
     TopicCounts,
     TopicWorkspace,
     capacity_step,
-    document_alpha,
     keep_counts,
-    last_possible,
     log_likelihood,
     new_topic_workspace,
     renumber_topics,
     resample_hyperparameters,
     resize_capacity,
 )
-from .table_words import find_table, order_dish, sort_by_table, uncounted
+from .table_words import find_table, order_dish, sort_by_table
 from .traces import describe_sizes, log_mixture_of
 from .vector_kernels import find, weigh
 from ..utils.checks import check_concentrations, check_eta, check_int
+from ..utils.special import last_possible, uncounted
 from ..utils.states import check_kept_or_state, check_topics
 
 # %% ../../nbs/04_topics/01_franchise.ipynb #99c6e5e8

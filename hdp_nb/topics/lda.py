@@ -15,14 +15,12 @@ from numba import njit
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, is_free
 from ..processes.dp import resample_concentration
+from ..processes.weights import LEAST_WEIGHT, document_alpha, draw_tables, resample_alpha
 from hdp_nb.topics.counts import (
-    LEAST_WEIGHT,
     NO_SEEDS,
     FranchisePrior,
     TopicWorkspace,
-    document_alpha,
     log_likelihood,
-    resample_alpha,
     resample_eta,
 )
 from hdp_nb.topics.direct import (
@@ -31,7 +29,6 @@ from hdp_nb.topics.direct import (
     HybridState,
     assign_tokens,
     convert_state,
-    draw_tables,
     log_topics,
 )
 from .franchise import empty_franchise

@@ -21,8 +21,9 @@ from numba import njit
 from ..corpora.corpus import Corpus
 from ..mcmc.priors import is_free, scaled_prior
 from ..processes.dp import resample_concentration
-from .counts import bound_eta, document_alpha, resample_alpha, resize_capacity
-from .direct import DirectSampler, DirectState, draw_beta, log_weights
+from ..processes.weights import document_alpha, draw_beta, resample_alpha
+from .counts import bound_eta, resize_capacity
+from .direct import DirectSampler, DirectState, log_weights
 from hdp_nb.topics.traces import (
     TraceWeights,
     find_background,

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..processes.dp import largest_shares
-from .counts import document_alpha
+from ..processes.weights import document_alpha
 
 # %% ../../nbs/04_topics/11_traces.ipynb #cd082ac1
 class TraceWeights(NamedTuple):

@@ -20,13 +20,9 @@ from numba.core.errors import TypingError
 from numba.extending import intrinsic, overload
 from scipy.special import gammaincinv
 
-from hdp_nb.topics.counts import (
-    LEAST_WEIGHT,
-    TopicWorkspace,
-    document_alpha,
-    find_pool,
-    last_possible,
-)
+from ..processes.weights import LEAST_WEIGHT, document_alpha, find_pool
+from .counts import TopicWorkspace
+from ..utils.special import last_possible
 
 # %% ../../nbs/04_topics/13_vector_kernels.ipynb #396a2745
 def _weight_vectors(coef, n_vk, v, k, eta):

@@ -21,6 +21,7 @@ from scipy.special import gammaln
 
 from ..mcmc.priors import FIXED_PRIOR, as_prior, is_free
 from ..processes.dp import resample_concentration
+from ..processes.weights import draw_beta, draw_tables, resample_alpha
 from hdp_nb.topics.counts import (
     FranchisePrior,
     TopicWorkspace,
@@ -28,10 +29,9 @@ from hdp_nb.topics.counts import (
     log_likelihood,
     new_topic_workspace,
     renumber_topics,
-    resample_alpha,
     resize_capacity,
 )
-from ..topics.direct import DirectState, assign_tokens, draw_beta, draw_tables, log_topics
+from ..topics.direct import DirectState, assign_tokens, log_topics
 from .bound import step_eta
 from .e_step import Docs, take
 from .online import OnlineOptions, learning_rate

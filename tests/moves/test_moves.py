@@ -25,7 +25,6 @@ from hdp_nb.moves.marginal import (
     COARSE,
     MOST,
     SHARE_SPREADS,
-    TINY,
     allocate,
     begin_curve,
     begin_moves,
@@ -55,7 +54,7 @@ from hdp_nb.topics.franchise import FranchiseSampler
 from hdp_nb.topics.lda import LDASampler
 from hdp_nb.topics.parallel import ParallelSampler
 from hdp_nb.topics.tree import TreeSampler
-from hdp_nb.utils.special import log_power, power_quantile
+from hdp_nb.utils.special import TINY, log_power, power_quantile
 
 SAMPLERS = [FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler]
 by_kind = pytest.mark.parametrize("kind", SAMPLERS, ids=lambda kind: kind.__name__)

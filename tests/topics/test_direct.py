@@ -21,16 +21,20 @@ from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.mcmc.priors import fixed_prior, gamma_prior, log_density, log_normal_prior
 from hdp_nb.processes.dp import log_concentration, slice_concentration
+from hdp_nb.processes.weights import (
+    count_tables,
+    document_alpha,
+    draw_beta,
+    find_pool,
+    resample_alpha,
+)
 from hdp_nb.topics import direct, vector_kernels
 from hdp_nb.topics.counts import (
     NO_SEEDS,
     bound_eta,
-    document_alpha,
-    find_pool,
     new_topic_workspace,
     predictive_topics,
     renumber_topics,
-    resample_alpha,
     resample_eta,
     resample_hyperparameters,
 )
@@ -44,8 +48,6 @@ from hdp_nb.topics.direct import (
     add_tables,
     add_weights,
     assign_tokens,
-    count_tables,
-    draw_beta,
     log_topics,
     log_weights,
     seat_tables,

@@ -25,7 +25,6 @@ from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.topics import franchise, table_words
 from hdp_nb.topics.counts import (
     TopicCounts,
-    draw_weighted,
     fold_in,
     log_likelihood,
     new_topic_workspace,
@@ -42,7 +41,8 @@ from hdp_nb.topics.franchise import (
     seat_by_topic,
     serve_tables,
 )
-from hdp_nb.topics.table_words import log_acceptance, propose_dish, uncounted
+from hdp_nb.topics.table_words import log_acceptance, propose_dish
+from hdp_nb.utils.special import draw_weighted, uncounted
 
 # Six tiny corpora: (documents, vocabulary, eta, alpha, gamma)
 TINY = [

@@ -33,17 +33,14 @@ from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.moves.schedule import MoveState, TopicMoves
 from hdp_nb.processes.groups import Tree, find_nodes, group_paths, plant_tree
+from hdp_nb.processes.weights import count_upward, draw_downward, node_weights, split_pool
 from hdp_nb.topics.counts import TopicCounts, new_topic_workspace
 from hdp_nb.topics.seeds import name_topics
 from hdp_nb.topics.tree import (
     TreeSampler,
     TreeSweep,
     assign_in_tree,
-    count_upward,
-    draw_downward,
     log_mixture_in_tree,
-    node_weights,
-    split_pool,
     sweep_tree,
 )
 from hdp_nb.utils.special import log_antoniak
