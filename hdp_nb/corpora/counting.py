@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['TOKEN', 'LANGUAGES', 'LEVEL', 'find_languages', 'CountOptions', 'check_count_options',
            'document_limits', 'ChosenWords', 'choose_words', 'count_texts', 'recount_texts',
-           'share_unknown', 'pack_vectorizer', 'unpack_vectorizer', 'as_list', 'check_one_column',
-           'is_texts', 'log_ratio', 'normalized_information', 'find_pairs', 'join_pairs',
-           'PhraseTokenizer']
+           'share_unknown', 'pack_vectorizer', 'unpack_vectorizer', 'check_one_column', 'is_texts',
+           'log_ratio', 'normalized_information', 'find_pairs', 'join_pairs', 'PhraseTokenizer']
 
 # %% ../../nbs/01_corpora/03_counting.ipynb #8aa2caac
 import logging
@@ -357,7 +356,7 @@ def count_texts(
     if isinstance(texts, (str, bytes)) or not hasattr(texts, "__iter__"):
         raise ValueError(f"texts must be a list of strings, got {type(texts).__name__}")
     check_one_column("texts", texts)
-    texts = list(texts) if hasattr(texts, "__next__") else as_list(texts)
+    texts = list(texts) if hasattr(texts, "__next__") else _as_list(texts)
     counts, in_docs, n_docs = _counts(texts, _vectorizer(given, None))
     if not n_docs:
         raise ValueError("texts must hold at least one document, got none")
@@ -451,7 +450,7 @@ def recount_texts(texts: Iterable[str], vectorizer: Any, groups: Any = None) -> 
     ValueError
         If `texts` holds anything but strings, or no text at all.
     """
-    return _as_counted(as_list(texts), vectorizer, groups)
+    return _as_counted(_as_list(texts), vectorizer, groups)
 
 
 def share_unknown(texts: Iterable[str], vectorizer: Any) -> float:
@@ -469,7 +468,7 @@ def share_unknown(texts: Iterable[str], vectorizer: Any) -> float:
         From 0 to 1, function words that it has left out not counted, of languages that are found in
         the texts.
     """
-    counts, *_ = _counts(as_list(texts), vectorizer)
+    counts, *_ = _counts(_as_list(texts), vectorizer)
     known = set(vectorizer.vocabulary)
     stop = frozenset().union(*find_languages(counts).values()) - known
     left = {word: n for word, n in counts.items() if word.lower() not in stop}
@@ -524,7 +523,7 @@ def unpack_vectorizer(packed: Mapping[str, Any], vocab: list[str]) -> Any:
         raise ValueError(f"vectorizer: {error}") from None
 
 
-def as_list(texts: Any) -> Any:
+def _as_list(texts: Any) -> Any:
     "Return an Arrow array as a list; anything else as it is."
     return texts.to_pylist() if hasattr(texts, "to_pylist") else texts
 

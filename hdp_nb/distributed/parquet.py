@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'VERSION', 'DOCUMENTS', 'VOCABULARY', 'INDEX', 'LIST', 'is_url', 'Place',
-           'arrow', 'runs_of', 'write_table', 'read_table', 'list_column', 'list_arrays', 'Part',
+           'arrow', 'runs_of', 'write_table', 'read_table', 'list_column', 'Part',
            'vocabulary_digest', 'write_part', 'check_written', 'read_part', 'read_lengths',
            'read_names', 'Index', 'count_part', 'write_index', 'read_index']
 
@@ -363,7 +363,7 @@ def list_column(values: np.ndarray, ends: np.ndarray) -> Any:
     return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(values))
 
 
-def list_arrays(column: Any) -> tuple[np.ndarray, np.ndarray]:
+def _list_arrays(column: Any) -> tuple[np.ndarray, np.ndarray]:
     "Take the values of an Arrow array of lists, and where each list begins."
     ends = column.offsets.to_numpy().astype(np.int64)
     return column.values.to_numpy(zero_copy_only=False)[ends[0] : ends[-1]], ends - ends[0]
@@ -476,8 +476,8 @@ def read_part(place: Place, part: Part, vocabulary: str, n_words: int) -> Corpus
     columns = {"length": "int32", "words": LIST, "counts": LIST}
     path, found = _read_columns(place, part, vocabulary, columns)
     with reading(path, "shard"):
-        words, ends = list_arrays(found["words"])
-        counts, same = list_arrays(found["counts"])
+        words, ends = _list_arrays(found["words"])
+        counts, same = _list_arrays(found["counts"])
         check_same("counts", same, ends)
         check_entries("words", words, 0, n_words - 1, (None,), whole=True)
         check_entries("counts", counts, 1, shape=(None,), whole=True)

@@ -6,7 +6,7 @@
 __all__ = ['LARGEST_RHAT', 'FEWEST_DRAWS', 'SAME_SHARE', 'SAME_FIT', 'SAME_SCORE', 'MANY',
            'FEWEST_KEPT', 'LONGEST', 'COUNTS', 'JUDGED', 'split_rhat', 'effective_draws',
            'ConvergenceWarning', 'Agreement', 'Convergence', 'judge', 'begin_apart', 'plan_rounds',
-           'shorten_tuning', 'Pace']
+           'Pace']
 
 # %% ../../nbs/05_mcmc/04_convergence.ipynb #9018acc7
 import math
@@ -387,7 +387,7 @@ def plan_rounds(n_iter: int, thin: int, least: int) -> list[int]:
     return [2 * half for half in halves[:-1]] + [n_iter]
 
 
-def shorten_tuning(tune: int, n_done: int, n_in_time: float, n_iter: int) -> int:
+def _shorten_tuning(tune: int, n_done: int, n_in_time: float, n_iter: int) -> int:
     """Plan how many sweeps have annealed moves in a run that its time may end.
 
     Parameters
@@ -417,7 +417,7 @@ class Pace:
     ----------
     sampler : Sampler or list of Sampler
         Those with `tune`, the number of sweeps that have annealed moves, have `anneal_for(n)`,
-        which sets it, by `shorten_tuning`. Those with `within(seconds, n_iter)` are told.
+        which sets it, by `_shorten_tuning`. Those with `within(seconds, n_iter)` are told.
     end : float
         When the time is up, by `clock`; infinity for never.
     n_iter : int
@@ -467,7 +467,7 @@ class Pace:
         rate = (n_done - last[1]) / max(now - last[0], 1e-9)
         self._in_time = n_done + rate * (self._end - now)
         if n_done <= self.annealed:  # once the annealing is over, it is over
-            self.annealed = shorten_tuning(self._tune, n_done, self._in_time, self._n_iter)
+            self.annealed = _shorten_tuning(self._tune, n_done, self._in_time, self._n_iter)
             for sampler in self._samplers:
                 sampler.anneal_for(self.annealed)
 

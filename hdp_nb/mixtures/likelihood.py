@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 'poisson',
            'Likelihood', 'grow_stats', 'register', 'DirichletPrior', 'CountStats',
-           'make_dirichlet_prior', 'init_counts', 'GammaPrior', 'PoissonStats', 'make_gamma_prior',
-           'with_params']
+           'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params']
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #76f17fef
 import math
@@ -267,7 +266,7 @@ def make_dirichlet_prior(n_words: int, eta: Any = 0.5) -> DirichletPrior:
     return DirichletPrior(eta, float(eta.sum()))
 
 
-def init_counts(prior: DirichletPrior, capacity: int) -> CountStats:
+def _init_counts(prior: DirichletPrior, capacity: int) -> CountStats:
     "Make the statistics of `capacity` components without words."
     return CountStats(np.zeros((capacity, len(prior.eta)), np.int64), np.zeros(capacity, np.int64))
 
@@ -368,7 +367,7 @@ categorical = Likelihood(
     make_prior=make_dirichlet_prior,
     default_prior=_default_word_prior,
     check_data=_check_words,
-    init_stats=init_counts,
+    init_stats=_init_counts,
     add=_add_word,
     remove=_remove_word,
     log_predictive=_word_predictive,
@@ -440,7 +439,7 @@ multinomial = Likelihood(
     make_prior=make_dirichlet_prior,
     default_prior=_default_row_prior,
     check_data=_check_count_rows,
-    init_stats=init_counts,
+    init_stats=_init_counts,
     add=_add_row,
     remove=_remove_row,
     log_predictive=_row_predictive,
@@ -469,7 +468,7 @@ class PoissonStats(NamedTuple):
     log_fact: np.ndarray  # (capacity,) sum of log x!
 
 
-def make_gamma_prior(n_dims: int = 1, shape: Any = 1.0, rate: Any = 1.0) -> GammaPrior:
+def _make_gamma_prior(n_dims: int = 1, shape: Any = 1.0, rate: Any = 1.0) -> GammaPrior:
     """Make gamma priors for the rates of Poisson counts, independent in each dimension.
 
     Parameters
@@ -582,10 +581,10 @@ def _check_events(X, prior):
 
 
 def _default_gamma_prior(X, **hyper):
-    "Worth one observation at the mean of the data; see `make_gamma_prior` for `hyper`."
+    "Worth one observation at the mean of the data; see `_make_gamma_prior` for `hyper`."
     x = check_counts(X)
     mean = x.reshape(len(x), -1).mean(0)
-    return make_gamma_prior(
+    return _make_gamma_prior(
         **{"n_dims": len(mean), "shape": np.where(mean > 0, mean, 1.0), **hyper}
     )
 
@@ -599,7 +598,7 @@ poisson = Likelihood(
     name="poisson",
     prior_type=GammaPrior,
     stats_type=PoissonStats,
-    make_prior=make_gamma_prior,
+    make_prior=_make_gamma_prior,
     default_prior=_default_gamma_prior,
     check_data=_check_events,
     init_stats=_init_poisson,

@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['normal_known_variance', 'normal_inverse_gamma', 'normal_inverse_wishart', 'NormalStats',
            'NormalKnownVariancePrior', 'make_known_variance_prior', 'NormalInverseGammaPrior',
-           'make_inverse_gamma_prior', 'NormalInverseWishartPrior', 'make_inverse_wishart_prior',
-           'find_likelihood']
+           'NormalInverseWishartPrior', 'find_likelihood']
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #06faa376
 import math
@@ -269,7 +268,7 @@ class NormalInverseGammaPrior(NamedTuple):
     scale: np.ndarray  # (D,)
 
 
-def make_inverse_gamma_prior(
+def _make_inverse_gamma_prior(
     n_dims: int = 1, mean: Any = 0.0, kappa: float = 0.1, shape: float = 1.5, scale: Any = 0.5
 ) -> NormalInverseGammaPrior:
     """Make a prior for Normal observations of unknown variance, independent in each dimension.
@@ -363,9 +362,9 @@ def _expected_inverse_gamma(prior, stats, n_components):
 
 
 def _default_inverse_gamma_prior(X, **hyper):
-    "Means spread as the data are, variances a tenth of theirs; see `make_inverse_gamma_prior`."
+    "Means spread as the data are, variances a tenth of theirs; see `_make_inverse_gamma_prior`."
     D, mean, var = _spread(X)
-    return make_inverse_gamma_prior(
+    return _make_inverse_gamma_prior(
         **{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.05 * var, **hyper}
     )
 
@@ -374,7 +373,7 @@ normal_inverse_gamma = Likelihood(
     **_DIAGONAL,
     name="normal_inverse_gamma",
     prior_type=NormalInverseGammaPrior,
-    make_prior=make_inverse_gamma_prior,
+    make_prior=_make_inverse_gamma_prior,
     default_prior=_default_inverse_gamma_prior,
     log_predictive=_inverse_gamma_predictive,
     log_marginal=_inverse_gamma_marginal,
@@ -400,7 +399,7 @@ class NormalInverseWishartPrior(NamedTuple):
     log_det: float  # log determinant of scale
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #ccd5e22c
-def make_inverse_wishart_prior(
+def _make_inverse_wishart_prior(
     n_dims: int = 1, mean: Any = 0.0, kappa: float = 0.1, dof: float | None = None, scale: Any = 1.0
 ) -> NormalInverseWishartPrior:
     """Make a prior for Normal observations of unknown mean and full covariance matrix.
@@ -529,9 +528,9 @@ def _expected_inverse_wishart(prior, stats, n_components):
 
 
 def _default_inverse_wishart_prior(X, **hyper):
-    "Means spread as the data are, variances a tenth of theirs; see `make_inverse_wishart_prior`."
+    "Means spread as the data are, variances a tenth of theirs; see `_make_inverse_wishart_prior`."
     D, mean, var = _spread(X)
-    return make_inverse_wishart_prior(
+    return _make_inverse_wishart_prior(
         **{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.1 * np.diag(var), **hyper}
     )
 
@@ -546,7 +545,7 @@ normal_inverse_wishart = Likelihood(
     **_NORMAL,
     name="normal_inverse_wishart",
     prior_type=NormalInverseWishartPrior,
-    make_prior=make_inverse_wishart_prior,
+    make_prior=_make_inverse_wishart_prior,
     default_prior=_default_inverse_wishart_prior,
     init_stats=_init_full,
     add=_add_full,

@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['LAUNCHED', 'URN', 'URN_SHARES', 'SAMPLE_TOKENS', 'TopicMove', 'log_groups',
-           'draw_groups', 'choose_moves', 'log_choice', 'draw_words', 'log_counts', 'log_lift',
-           'log_urn_share', 'draw_pair_share', 'MovedWords', 'tabulate_moves', 'only_moves',
-           'launch_moves', 'draw_parts', 'log_split', 'split_and_merge', 'move_topics']
+           'log_choice', 'draw_words', 'log_lift', 'tabulate_moves', 'launch_moves', 'log_split',
+           'split_and_merge', 'move_topics']
 
 # %% ../../nbs/06_moves/07_groups.ipynb #3891f306
 import math
@@ -68,7 +67,7 @@ def log_groups(n_gk: np.ndarray) -> np.ndarray:
     return np.log(0.5 / len(n_gk) + 0.5 * weight / weight.sum(axis=0))
 
 
-def draw_groups(rng: np.random.Generator, n_gk: np.ndarray) -> np.ndarray:
+def _draw_groups(rng: np.random.Generator, n_gk: np.ndarray) -> np.ndarray:
     "Draw the group of every topic, (SM9): int array, shape (K,)."
     below = np.exp(log_groups(n_gk)).cumsum(axis=0)
     return (rng.random(n_gk.shape[1]) * below[-1] >= below).sum(axis=0)
@@ -91,7 +90,7 @@ def _split_probability(s):
     return 1.0 if s == 1 else 0.5
 
 
-def choose_moves(
+def _choose_moves(
     rng: np.random.Generator, n_vk: np.ndarray, group: np.ndarray, n_groups: int
 ) -> list[TopicMove]:
     """Draw what is proposed, one move in every group that has a topic.
@@ -179,7 +178,7 @@ def draw_words(
 
 
 @njit(nogil=True)
-def log_counts(n: np.ndarray, eta: float, V: int) -> float:
+def _log_counts(n: np.ndarray, eta: float, V: int) -> float:
     "Log f(n), (SM6), of the counts n of some words; those of all others are 0."
     total = 0.0
     for v in range(n.size):
@@ -213,19 +212,19 @@ def log_lift(f: np.ndarray, c: np.ndarray, eta: float, V: int) -> float:
     return log_sum_exp(terms)
 
 
-def log_urn_share(u: float, u1: float) -> float:
+def _log_urn_share(u: float, u1: float) -> float:
     "Log density of the share u = 1 - u1 in a split by the urn, (SM11)."
     logs = [(a - 1) * (math.log(u) + math.log(u1)) - log_beta(a, a) for a in URN_SHARES]
     return float(log_average(np.array(logs)))
 
 
-def draw_pair_share(rng: np.random.Generator, a: float, c: float) -> tuple[float, float]:
+def _draw_pair_share(rng: np.random.Generator, a: float, c: float) -> tuple[float, float]:
     "Draw u from Beta(a, c); u and 1 - u, to full precision."
     g, h = max(rng.standard_gamma(a), TINY), max(rng.standard_gamma(c), TINY)
     return g / (g + h), h / (g + h)
 
 # %% ../../nbs/06_moves/07_groups.ipynb #0be73f37
-class MovedWords(NamedTuple):
+class _MovedWords(NamedTuple):
     """The words of one move.
 
     Attributes
@@ -245,7 +244,7 @@ class MovedWords(NamedTuple):
     t: Any = None
 
 
-def tabulate_moves(state: Any, moves: list[TopicMove]) -> tuple[PairTable, list[MovedWords]]:
+def tabulate_moves(state: Any, moves: list[TopicMove]) -> tuple[PairTable, list[_MovedWords]]:
     """Number the words of all moves.
 
     Parameters
@@ -257,7 +256,7 @@ def tabulate_moves(state: Any, moves: list[TopicMove]) -> tuple[PairTable, list[
     -------
     PairTable
         Its parts are not yet set.
-    list of MovedWords
+    list of _MovedWords
     """
     V, M, move = len(state.n_vk), len(moves), np.full(int(state.K), -1)
     counts = [state.n_vk[:, list(m.pair)].sum(axis=1, dtype=np.int64) for m in moves]
@@ -280,10 +279,10 @@ def tabulate_moves(state: Any, moves: list[TopicMove]) -> tuple[PairTable, list[
         np.full(M, -1),
         np.array([m.kind == URN for m in moves]),
     )
-    return table, [MovedWords(e, w, n[w]) for e, w, n in zip(entries, words, counts)]
+    return table, [_MovedWords(e, w, n[w]) for e, w, n in zip(entries, words, counts)]
 
 
-def only_moves(table: PairTable, which: np.ndarray) -> PairTable:
+def _only_moves(table: PairTable, which: np.ndarray) -> PairTable:
     "Take moves out of a table for a pass: those for which `which`, a bool array (M,), is False."
     return table._replace(move=np.where((table.move >= 0) & which[table.move], table.move, -1))
 
@@ -292,8 +291,8 @@ SAMPLE_TOKENS = 200_000  # of each launched move, as expected: for the fit of it
 
 
 def launch_moves(
-    state: Any, passes: Any, table: PairTable, words: list[MovedWords], seeds: np.ndarray
-) -> tuple[list[MovedWords], np.ndarray]:
+    state: Any, passes: Any, table: PairTable, words: list[_MovedWords], seeds: np.ndarray
+) -> tuple[list[_MovedWords], np.ndarray]:
     """Fit the two parts of all launched moves to documents.
 
     Parameters
@@ -301,19 +300,19 @@ def launch_moves(
     state : DirectState
     passes : LocalPasses, or another with its methods
     table : PairTable
-    words : list of MovedWords
+    words : list of _MovedWords
     seeds : uint64 array, shape (2,)
 
     Returns
     -------
-    list of MovedWords
+    list of _MovedWords
         With `c` and `t`.
     bool array, shape (M,)
         False where a document has more than MOST_TOKENS tokens of a launched move.
     """
     size = np.array([w.n.sum() for w in words])
     keep = np.minimum(SAMPLE_TOKENS / size, 1.0)
-    rows, most = passes.collect(only_moves(table, ~table.urn), seeds[0], keep)
+    rows, most = passes.collect(_only_moves(table, ~table.urn), seeds[0], keep)
     document, move, length, entry = rows
     alpha = state.alpha[document] if state.alpha.ndim else np.full(document.size, state.alpha)
     of_token, words = np.repeat(smallest_ints(move), length), list(words)
@@ -334,12 +333,12 @@ def launch_moves(
     return words, most <= MOST_TOKENS
 
 
-def draw_parts(
+def _draw_parts(
     rng: np.random.Generator,
     state: Any,
     moves: list[TopicMove],
     table: PairTable,
-    words: list[MovedWords],
+    words: list[_MovedWords],
 ) -> np.ndarray:
     """Draw the parts of all moves: of a split what is proposed, of a merge what would undo it.
 
@@ -350,7 +349,7 @@ def draw_parts(
     moves : list of TopicMove
     table : PairTable
         `one` and `two` are set.
-    words : list of MovedWords
+    words : list of _MovedWords
 
     Returns
     -------
@@ -365,10 +364,10 @@ def draw_parts(
             share[:, m] = own / own.sum()
         elif move.kind == URN:
             a = rng.choice(URN_SHARES)
-            share[:, m] = draw_pair_share(rng, a, a)
+            share[:, m] = _draw_pair_share(rng, a, a)
         else:
             scale = 0.25 ** int(rng.integers(SHARE_SPREADS))
-            share[:, m] = draw_pair_share(rng, *(0.5 + t * scale for t in w.t))
+            share[:, m] = _draw_pair_share(rng, *(0.5 + t * scale for t in w.t))
         if move.kind == URN:
             continue
         for part, out in enumerate((table.one, table.two)):
@@ -384,7 +383,7 @@ def draw_parts(
 def log_split(
     state: Any,
     move: TopicMove,
-    w: MovedWords,
+    w: _MovedWords,
     parts: tuple[np.ndarray, np.ndarray, np.ndarray],
     counts: tuple[np.ndarray, np.ndarray],
     log_z: float,
@@ -397,7 +396,7 @@ def log_split(
         eta and gamma are read.
     move : TopicMove
         The split, or the merge that undoes it.
-    w : MovedWords
+    w : _MovedWords
     parts : (float array (W,), float array (W,), float array (2,))
         Words' probabilities in both parts, which moves by the urn do not read, and u and 1 - u.
     counts : two int arrays, shape (W,)
@@ -406,10 +405,10 @@ def log_split(
         The sum over documents of log Z_j/R_j.
     """
     eta, V, (one, two, (u, u1)) = float(state.eta), len(state.n_vk), parts
-    total = math.log(float(state.gamma)) - math.log(u) - math.log(u1) - log_counts(w.n, eta, V)
+    total = math.log(float(state.gamma)) - math.log(u) - math.log(u1) - _log_counts(w.n, eta, V)
     if move.kind == URN:
-        total += log_counts(counts[0], eta, V) + log_counts(counts[1], eta, V)
-        return total - math.log(2) - log_urn_share(u, u1)
+        total += _log_counts(counts[0], eta, V) + _log_counts(counts[1], eta, V)
+        return total - math.log(2) - _log_urn_share(u, u1)
     as_drawn = log_lift(one, w.c[0], eta, V) + log_lift(two, w.c[1], eta, V)
     exchanged = log_lift(one, w.c[1], eta, V) + log_lift(two, w.c[0], eta, V)
     as_drawn += log_share_of_weight(u, u1, w.t[0], w.t[1])
@@ -477,15 +476,15 @@ def split_and_merge(
     K, tally = int(state.K), np.zeros((2, 2, 2), int)
     n_v = state.n_vk[:, :K].sum(axis=1, dtype=np.int64)
     words = rng.choice(n_v.size, n_groups, p=n_v / n_v.sum())
-    moves = choose_moves(
-        rng, state.n_vk, draw_groups(rng, state.n_vk[words, :K].astype(float)), n_groups
+    moves = _choose_moves(
+        rng, state.n_vk, _draw_groups(rng, state.n_vk[words, :K].astype(float)), n_groups
     )
     table, moved = tabulate_moves(state, moves)
     seeds = rng.integers(0, 2**63, size=3).astype(np.uint64)
     possible = np.ones(len(moves), bool)
     if not table.urn.all():
         moved, possible = launch_moves(state, passes, table, moved, seeds[:2])
-    share = draw_parts(rng, state, moves, table, moved)
+    share = _draw_parts(rng, state, moves, table, moved)
     splits = np.array([not move.merge for move in moves])
     possible &= share.min(axis=0) > np.where(table.urn, 1e-200, _LEAST_SHARE)
     new = np.full(len(moves), -1)
@@ -494,7 +493,7 @@ def split_and_merge(
     needed = possible & (splits | ~table.urn)
     log_z, n_two = np.zeros(len(moves)), np.zeros(table.column.size, np.int64)
     if needed.any():
-        log_z, n_two = passes.divide(only_moves(table, needed), seeds[2])
+        log_z, n_two = passes.divide(_only_moves(table, needed), seeds[2])
     accepted, counts = np.zeros(len(moves), bool), []
     for m, (move, w) in enumerate(zip(moves, moved)):
         if move.merge:

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['COARSE', 'FINE', 'MOST', 'SHARE_SPREADS', 'Cells', 'count_cells', 'Mixture',
-           'ShareCurve', 'MoveWorkspace', 'new_mixture', 'draw_topic', 'mix_words',
-           'draw_proportions', 'allocate', 'begin_moves', 'end_moves', 'offset', 'begin_curve',
-           'fit_curve', 'weigh_shares', 'draw_node_share', 'log_node_share']
+           'MoveWorkspace', 'draw_topic', 'mix_words', 'allocate', 'begin_moves', 'end_moves',
+           'offset', 'begin_curve', 'fit_curve', 'weigh_shares', 'draw_node_share',
+           'log_node_share']
 
 # %% ../../nbs/06_moves/02_marginal.ipynb #67164ac2
 import math
@@ -133,7 +133,7 @@ class Mixture(NamedTuple):
     conc: np.ndarray
 
 
-class ShareCurve(NamedTuple):
+class _ShareCurve(NamedTuple):
     """The density of a document's share, at some points; temporary arrays.
 
     Attributes
@@ -185,7 +185,7 @@ class MoveWorkspace(NamedTuple):
         Tokens of each word in each topic, of `z`.
     least : int array, shape ()
         Tokens that a topic must have.
-    curve : ShareCurve
+    curve : _ShareCurve
     log_a : float array, shape ()
         Log ratio of the last move, for the direction that was proposed.
     """
@@ -217,11 +217,11 @@ class MoveWorkspace(NamedTuple):
     spare: np.ndarray
     n_vk: np.ndarray
     least: Any
-    curve: ShareCurve
+    curve: _ShareCurve
     log_a: Any
 
 
-def new_mixture(
+def _new_mixture(
     cells: Cells,
     n_words: int,
     capacity: int,
@@ -267,7 +267,7 @@ def new_mixture(
     n_vk = np.zeros((n_words, capacity), np.int32)
     shapes: list[Any] = 2 * [COARSE + FINE] + [(5, COARSE)] + 3 * [COARSE] + [(3, MOST)]
     curve: list[Any] = [*map(np.zeros, shapes), np.array(0)]
-    end: list[Any] = [n_vk, np.array(1), ShareCurve(*curve), np.array(0.0)]
+    end: list[Any] = [n_vk, np.array(1), _ShareCurve(*curve), np.array(0.0)]
     return mixture, MoveWorkspace(np.zeros(n), *floats, *integers, *end)
 
 # %% ../../nbs/06_moves/02_marginal.ipynb #6e584ba1
@@ -304,7 +304,7 @@ def mix_words(cells: Cells, mixture: Mixture) -> None:
 
 
 @njit(nogil=True)
-def draw_proportions(
+def _draw_proportions(
     rng: np.random.Generator, cells: Cells, mixture: Mixture, z: np.ndarray, rest: np.ndarray
 ) -> None:
     """Draw proportions given the topics of all tokens, (M1), into `mixture`.
@@ -422,7 +422,7 @@ def begin_moves(
     label = np.where(free, np.cumsum(free) - 1, -np.cumsum(~free))
     rows, conc = int(free.sum()) + room + 1, None if tree is None else state.conc
     others = state.alpha, float(state.gamma), float(state.eta), tree, conc
-    mixture, workspace = new_mixture(cells, state.n_vk.shape[0], rows, *others)
+    mixture, workspace = _new_mixture(cells, state.n_vk.shape[0], rows, *others)
     mixture.K[()], workspace.least[()] = free.sum(), least
     beta = np.atleast_2d(state.beta)
     mixture.beta[:, : int(mixture.K)] = np.maximum(beta[:, :K][:, free], TINY)
@@ -434,7 +434,7 @@ def begin_moves(
         workspace.z[:] = label[state.z]
         held = np.bincount(cells.cell[workspace.z < 0], minlength=len(cells.word))
         cells = cells._replace(n=cells.n - held)
-        draw_proportions(rng, cells, mixture, workspace.z, rest)
+        _draw_proportions(rng, cells, mixture, workspace.z, rest)
     mix_words(cells, mixture)
     return cells, mixture, workspace
 
@@ -480,7 +480,7 @@ def offset(u: float, u1: float, b: float, b1: float) -> float:
 
 
 @njit(nogil=True)
-def begin_curve(curve: ShareCurve, shape: tuple[float, float]) -> None:
+def begin_curve(curve: _ShareCurve, shape: tuple[float, float]) -> None:
     "Set the coarse points for H with the powers `shape`."
     for i in range(COARSE):
         u, u1 = power_quantile(i / (COARSE - 1), shape[0], shape[1])
@@ -500,7 +500,7 @@ def _log_others(curve, u):
 
 @njit(nogil=True)
 def fit_curve(
-    curve: ShareCurve,
+    curve: _ShareCurve,
     shape: tuple[float, float],
     power: tuple[float, float],
     at: tuple[float, float],
@@ -511,7 +511,7 @@ def fit_curve(
 
     Parameters
     ----------
-    curve : ShareCurve
+    curve : _ShareCurve
         `y` and `f` are set; `coarse` by `begin_curve`, `others` as they are.
     shape : (float, float)
         a and c of H.

@@ -4,8 +4,7 @@
 
 # %% auto #0
 __all__ = ['BlockedWorkspace', 'new_blocked_workspace', 'advance_message', 'make_ffbs',
-           'make_draw_parameters', 'make_extend', 'transpose_and_sort', 'make_blocked',
-           'resample_weak_limit_weights', 'make_blocked_sweep']
+           'make_draw_parameters', 'transpose_and_sort', 'make_blocked', 'make_blocked_sweep']
 
 # %% ../../nbs/07_sequences/04_blocked.ipynb #68af0c37
 from collections.abc import Callable
@@ -303,7 +302,7 @@ def make_draw_parameters(emission: Emission) -> Callable:
 
 # %% ../../nbs/07_sequences/04_blocked.ipynb #30e837f3
 @cache
-def make_extend(emission: Emission) -> Callable:
+def _make_extend(emission: Emission) -> Callable:
     """Compile the breaking of sticks for an emission.
 
     Returns
@@ -393,7 +392,7 @@ def make_blocked(emission: Emission) -> Callable:
         the workspace has slices, on the weak limit if it has none. Returns False where it needs a
         larger capacity, to be called again with larger arrays and `resumed` True.
     """
-    draw_parameters, extend = make_draw_parameters(emission), make_extend(emission)
+    draw_parameters, extend = make_draw_parameters(emission), _make_extend(emission)
     ffbs = make_ffbs(emission)
 
     @njit(nogil=True)
@@ -413,7 +412,9 @@ def make_blocked(emission: Emission) -> Callable:
 
 # %% ../../nbs/07_sequences/04_blocked.ipynb #07b652d6
 @njit(nogil=True)
-def resample_weak_limit_weights(rng: np.random.Generator, state: HMMState, prior: HMMPrior) -> None:
+def _resample_weak_limit_weights(
+    rng: np.random.Generator, state: HMMState, prior: HMMPrior
+) -> None:
     """Draw tables, gamma, the weights beta ~ Dir(gamma/L, ..., gamma/L), alpha and kappa.
 
     Parameters
@@ -464,7 +465,7 @@ def make_blocked_sweep(emission: Emission) -> Callable:
             compact(state, work.label)
             resample_weights(rng, state, hyper)
         else:
-            resample_weak_limit_weights(rng, state, hyper)
+            _resample_weak_limit_weights(rng, state, hyper)
         if is_free(hyper.eta):
             learn(rng, state.stats, hyper.eta)
         return True

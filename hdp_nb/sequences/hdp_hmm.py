@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['FIRST_STEP', 'LAST_STEP', 'MISSING_STEP', 'count_moves', 'rising_coefficients',
            'sequence_prior', 'exact_states', 'HMMPrior', 'HMMState', 'Sequences', 'mark_steps',
-           'DirectWorkspace', 'new_direct_workspace', 'ParentWeights', 'no_parent',
-           'instantiate_state', 'release_state', 'make_direct', 'make_compact', 'ask_oracle',
-           'resample_rows', 'resample_weights', 'make_direct_sweep', 'make_recount']
+           'new_direct_workspace', 'ParentWeights', 'no_parent', 'instantiate_state', 'make_direct',
+           'make_compact', 'ask_oracle', 'resample_rows', 'resample_weights', 'make_direct_sweep',
+           'make_recount']
 
 # %% ../../nbs/07_sequences/01_hdp_hmm.ipynb #adea4f1e
 import math
@@ -247,7 +247,7 @@ def mark_steps(lengths: Sequence[int], missing: np.ndarray) -> tuple[np.ndarray,
     return marks, offsets
 
 # %% ../../nbs/07_sequences/01_hdp_hmm.ipynb #78c28ce9
-class DirectWorkspace(NamedTuple):
+class _DirectWorkspace(NamedTuple):
     """Arrays that `make_direct` works in; never part of the state. All have shape (capacity,).
 
     Attributes
@@ -271,10 +271,10 @@ class DirectWorkspace(NamedTuple):
     label: np.ndarray
 
 
-def new_direct_workspace(capacity: int) -> DirectWorkspace:
-    "Make a `DirectWorkspace` for a capacity that is a multiple of 4."
+def new_direct_workspace(capacity: int) -> _DirectWorkspace:
+    "Make a `_DirectWorkspace` for a capacity that is a multiple of 4."
     new, label = lambda: np.ones(capacity), np.zeros(capacity, np.int64)
-    return DirectWorkspace(new(), new(), new(), new(), new(), new(), label)
+    return _DirectWorkspace(new(), new(), new(), new(), new(), new(), label)
 
 # %% ../../nbs/07_sequences/01_hdp_hmm.ipynb #26e13ddd
 class ParentWeights(NamedTuple):
@@ -338,7 +338,7 @@ def instantiate_state(
 
 
 @njit(nogil=True)
-def release_state(state: HMMState, parent: ParentWeights, k: int) -> None:
+def _release_state(state: HMMState, parent: ParentWeights, k: int) -> None:
     """Return the weight of state k, which has lost its last step, to the states not in use.
 
     Changes `beta` and `beta_u` of the state, or of the parent and every group if there is one.
@@ -446,7 +446,7 @@ def make_direct(emission: Emission) -> Callable:
             if not missing:
                 remove(stats, k, data, t)
             if n_k[k] == 0:  # no step is left in k: its weight goes back
-                release_state(state, parent, k)
+                _release_state(state, parent, k)
                 ab[k] = ab[free] = 0.0
                 free = min(free, k)
                 ab[free] = max(alpha * beta_u[()], 1e-100)

@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['CellCounts', 'cell_counts', 'BlockedState', 'draw_binomial', 'share_tokens',
-           'draw_tables_of', 'CellWorkspace', 'new_cell_workspace', 'sweep_cells', 'log_cells',
-           'place_tokens', 'BlockedSampler', 'documents_of', 'share_cells', 'begin_runs',
-           'end_runs', 'fold_in_cells', 'document_runs', 'fold_in_runs']
+           'BlockedSampler', 'documents_of', 'share_cells', 'begin_runs', 'end_runs',
+           'fold_in_cells', 'document_runs', 'fold_in_runs']
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #58920b30
 import math
@@ -230,7 +229,7 @@ def _log_quiet(a, t):
 
 
 @njit(nogil=True)
-def draw_tables_of(rng: np.random.Generator, n: Any, conc: Any) -> int:
+def _draw_tables_of(rng: np.random.Generator, n: Any, conc: Any) -> int:
     """Draw the number of tables of n customers, in time that grows with the number of tables.
 
     Parameters
@@ -275,13 +274,13 @@ def _draw_tables(rng, n_jk, beta, alpha, m_k):
     tables = 0
     for k in range(n_jk.size):
         if n_jk[k] > 0:
-            m = draw_tables_of(rng, n_jk[k], alpha * beta[k])
+            m = _draw_tables_of(rng, n_jk[k], alpha * beta[k])
             m_k[k] += m
             tables += m
     return tables
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #c2296d6f
-class CellWorkspace(NamedTuple):
+class _CellWorkspace(NamedTuple):
     """Temporary arrays of a sweep; not part of the state.
 
     Attributes
@@ -310,13 +309,13 @@ class CellWorkspace(NamedTuple):
     m: np.ndarray
 
 
-def new_cell_workspace(cells: CellCounts, n_topics: int) -> CellWorkspace:
+def _new_cell_workspace(cells: CellCounts, n_topics: int) -> _CellWorkspace:
     "Allocate the temporary arrays of a sweep that offers so many topics."
     room, L = int(np.minimum(cells.n, n_topics).sum()), n_topics
     arrays: list[Any] = [np.empty((len(cells.n_v), L))] + [np.empty(L) for _ in range(3)]
     arrays += [np.empty(L, np.int64) for _ in range(3)]
     arrays += [np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(1, np.int64)]
-    return CellWorkspace(*arrays)
+    return _CellWorkspace(*arrays)
 
 
 @njit(nogil=True)
@@ -339,14 +338,14 @@ def _draw_topics(rng, state, L, least, n_v, phi):
 
 
 @njit(nogil=True)
-def sweep_cells(
+def _sweep_cells(
     rng: np.random.Generator,
     state: BlockedState,
     cells: CellCounts,
     lengths: np.ndarray,
     priors: tuple[Any, Any],
     offered: Offered,
-    work: CellWorkspace,
+    work: _CellWorkspace,
 ) -> int:
     """Draw topics, proportions, the topics of all cells, tables, hyperparameters and weights.
 
@@ -361,7 +360,7 @@ def sweep_cells(
     priors : (FranchisePrior, ConcentrationPrior)
         Of alpha and gamma, with eta fixed, and of eta.
     offered : Offered
-    work : CellWorkspace
+    work : _CellWorkspace
         Receives the new runs.
 
     Returns
@@ -427,7 +426,7 @@ def sweep_cells(
         V, tables = n_vk.shape[0], 0
         for v in range(V):
             for k in range(K):
-                tables += draw_tables_of(rng, n_vk[v, k], state.eta[()])
+                tables += _draw_tables_of(rng, n_vk[v, k], state.eta[()])
         total, of_total = V * state.eta[()], scaled_prior(eta_prior, V)
         total = resample_concentration(rng, total, n_k, tables, of_total)
         state.eta[()] = bound_eta(total, V)
@@ -436,7 +435,7 @@ def sweep_cells(
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #2f99ac31
 @njit(nogil=True)
-def log_cells(
+def _log_cells(
     state: BlockedState, cells: CellCounts, lengths: np.ndarray, weights: np.ndarray
 ) -> tuple[float, float]:
     """Log probability of the topics of all tokens given the weights, and of the words by (K4).
@@ -490,7 +489,7 @@ def log_cells(
     return log_z, log_x
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #d521e9e5
-def place_tokens(corpus: Corpus) -> np.ndarray:
+def _place_tokens(corpus: Corpus) -> np.ndarray:
     "Where each token is in the order of documents and words; empty where that is its place."
     if corpus.is_counts:
         return np.zeros(0, np.int64)
@@ -523,7 +522,7 @@ class BlockedSampler(FranchiseSampler):
                 "init must be a number of topics, an array of topics, or the state of a sampler for"
                 f" sampler='blocked', which knows no single tokens, got {self.begin!r}"
             )
-        self.cells, self.place = cell_counts(self.corpus), place_tokens(self.corpus)
+        self.cells, self.place = cell_counts(self.corpus), _place_tokens(self.corpus)
         self._priors = self.prior._replace(eta=FIXED_PRIOR), self.prior.eta
 
     def params(self) -> dict[str, Any]:
@@ -577,8 +576,8 @@ class BlockedSampler(FranchiseSampler):
     def _sweep(self, rng, state):
         lengths = self.corpus.doc_lengths
         offered, state = offer_topics(rng, state, lengths, "blocked")
-        work = new_cell_workspace(self.cells, offered.n_topics)
-        end = sweep_cells(rng, state, self.cells, lengths, self._priors, offered, work)
+        work = _new_cell_workspace(self.cells, offered.n_topics)
+        end = _sweep_cells(rng, state, self.cells, lengths, self._priors, offered, work)
         return state._replace(topic=work.topic[:end].copy(), run=work.run[:end].copy())
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
@@ -586,7 +585,7 @@ class BlockedSampler(FranchiseSampler):
         state = self._sweep(rng, state)
         words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
         weights, lengths = self._weights(state), self.corpus.doc_lengths
-        topics, mixture = log_cells(state, self.cells, lengths, weights)
+        topics, mixture = _log_cells(state, self.cells, lengths, weights)
         topics += log_weights(state.beta, state.K[()], state.gamma[()])
         return state, self._info(state, words, topics, mixture)
 

@@ -6,9 +6,9 @@
 __all__ = ['TINY', 'log_rising', 'log_stirling', 'log_antoniak', 'antoniak', 'digamma', 'trigamma',
            'antoniak_moments', 'sample_categorical', 'draw_index', 'log_sum_exp', 'log_average',
            'draw_log_categorical', 'sample_log_categorical', 'sample_log_dirichlet',
-           'sample_dirichlet', 'sample_sticks', 'power_edges', 'power_quantile', 'power_cdf',
-           'locate_share', 'log_power', 'close_curve', 'draw_curve', 'log_curve', 'weigh_nodes',
-           'log_line', 'log_beta', 'invert_cholesky', 'draw_weighted', 'last_possible', 'uncounted',
+           'sample_dirichlet', 'sample_sticks', 'power_quantile', 'power_cdf', 'locate_share',
+           'log_power', 'close_curve', 'draw_curve', 'log_curve', 'weigh_nodes', 'log_line',
+           'log_beta', 'invert_cholesky', 'draw_weighted', 'last_possible', 'uncounted',
            'draw_share']
 
 # %% ../../nbs/16_utils/03_special.ipynb #919798bd
@@ -437,7 +437,7 @@ def sample_sticks(rng: np.random.Generator, conc: float, out: np.ndarray) -> flo
 
 # %% ../../nbs/16_utils/03_special.ipynb #3cba3bf5
 @njit(nogil=True)
-def power_edges(a: float, c: float) -> tuple[float, float, float]:
+def _power_edges(a: float, c: float) -> tuple[float, float, float]:
     "Return where the ends of the density with powers a - 1 and c - 1 begin, and its middle height."
     left, right = min(a, 0.02), min(c, 0.02)
     return left, right, 1.0 / (left / a + right / c + 1.0 - left - right)
@@ -459,7 +459,7 @@ def power_quantile(y: float, a: float, c: float) -> tuple[float, float]:
     u, u1 : float
         The quantile and 1 minus it, both at least 1e-290.
     """
-    left, right, height = power_edges(a, c)
+    left, right, height = _power_edges(a, c)
     if y <= height * left / a:
         u = max(left * (y * a / (height * left)) ** (1.0 / a), 1e-290)
         return u, 1.0 - u
@@ -473,7 +473,7 @@ def power_quantile(y: float, a: float, c: float) -> tuple[float, float]:
 @njit(nogil=True)
 def power_cdf(u: float, u1: float, a: float, c: float) -> float:
     "Return the inverse of `power_quantile`; u1 is 1 - u."
-    left, right, height = power_edges(a, c)
+    left, right, height = _power_edges(a, c)
     if u <= left:
         return height * left / a * (u / left) ** a
     if u1 <= right:
@@ -512,7 +512,7 @@ def locate_share(
 @njit(nogil=True)
 def log_power(u: float, u1: float, a: float, c: float) -> float:
     "Return the log density of `power_quantile` at u; u1 is 1 - u."
-    left, right, height = power_edges(a, c)
+    left, right, height = _power_edges(a, c)
     if u <= left:
         return math.log(height) + (a - 1.0) * math.log(u / left)
     if u1 <= right:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['topic_bound', 'EStep', 'dense_responsibilities', 'update_beta', 'update_alpha',
-           'update_gamma', 'sum_log_phi', 'update_eta', 'step_eta', 'VariationalState',
-           'first_state', 'global_bound']
+           'update_gamma', 'update_eta', 'step_eta', 'VariationalState', 'first_state',
+           'global_bound']
 
 # %% ../../nbs/09_variational/01_bound.ipynb #324ab7da
 import math
@@ -239,7 +239,7 @@ def update_gamma(beta: np.ndarray, prior: tuple[float, float]) -> float:
 
 # %% ../../nbs/09_variational/01_bound.ipynb #0edb04b7
 @njit(nogil=True)
-def sum_log_phi(lam: np.ndarray) -> float:
+def _sum_log_phi(lam: np.ndarray) -> float:
     "Sum E[log phi_kv] over words and topics; lam (V, K) are the topics' Dirichlet parameters."
     V, K = lam.shape
     out = 0.0
@@ -269,7 +269,7 @@ def update_eta(lam: np.ndarray, eta: float, n_iter: int = 5) -> float:
     -------
     float
     """
-    (V, K), log_phi = lam.shape, sum_log_phi(lam)
+    (V, K), log_phi = lam.shape, _sum_log_phi(lam)
 
     def terms(u):
         x = math.exp(u)

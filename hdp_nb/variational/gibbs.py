@@ -5,8 +5,7 @@
 # %% auto #0
 __all__ = ['START_SWEEPS', 'FEW_TABLES', 'ALIKE', 'ETA_RANGE', 'GLANCE', 'HELD_SWEEPS',
            'SampledState', 'SweepRules', 'Tokens', 'list_tokens', 'first_sampled_state',
-           'sweep_minibatch', 'sweep_with_room', 'word_counts', 'set_misfits_apart',
-           'gain_of_merge', 'merge_alike', 'about_alpha', 'round_at_random', 'remember',
+           'sweep_minibatch', 'sweep_with_room', 'word_counts', 'round_at_random', 'remember',
            'gibbs_step', 'assign_held', 'SampledStream']
 
 # %% ../../nbs/09_variational/06_gibbs.ipynb #55ab0002
@@ -212,7 +211,7 @@ def word_counts(x: np.ndarray, z: np.ndarray, shape: tuple[int, int]) -> np.ndar
     return cells.reshape(shape).astype(np.int32)
 
 
-def set_misfits_apart(
+def _set_misfits_apart(
     rng: np.random.Generator, state: DirectState, tokens: Tokens, n: int
 ) -> DirectState:
     """Give each of some documents that the topics do not explain a topic of its own.
@@ -275,7 +274,7 @@ def _start_minibatch(rng, state, tokens, rules):
     return first, state.tables if past else state.tables[:0]
 
 
-def gain_of_merge(
+def _gain_of_merge(
     state: DirectState, n_jk: np.ndarray, pair: tuple[int, int], scale: float
 ) -> float:
     """Compute what the merge of two topics adds to the log joint probability, (S7).
@@ -308,7 +307,7 @@ def gain_of_merge(
     return float(topic(*(a + b for a, b in zip(one, other))) - topic(*one) - topic(*other))
 
 
-def merge_alike(
+def _merge_alike(
     rng: np.random.Generator, state: DirectState, tokens: Tokens, tables: np.ndarray, scale: float
 ) -> tuple[DirectState, np.ndarray]:
     """Merge topics that are nearly the same where that raises the joint probability.
@@ -339,7 +338,7 @@ def merge_alike(
     pairs = np.argwhere(alike > ALIKE)
     touched, stay = np.zeros(K, bool), np.ones(K, bool)
     for k, m in pairs[np.argsort(-alike[tuple(pairs.T)], kind="stable")]:
-        if touched[[k, m]].any() or gain_of_merge(state, n_jk, (k, m), scale) <= 0:
+        if touched[[k, m]].any() or _gain_of_merge(state, n_jk, (k, m), scale) <= 0:
             continue
         touched[[k, m]], stay[m] = True, False
         state.z[state.z == m] = k
@@ -356,7 +355,7 @@ def merge_alike(
     return state, tables
 
 
-def about_alpha(sampled: DirectState, tokens: Tokens) -> np.ndarray:
+def _about_alpha(sampled: DirectState, tokens: Tokens) -> np.ndarray:
     "Compute what a minibatch says about alpha, (S4): A and B."
     alpha, N = float(sampled.alpha), tokens.lengths[tokens.lengths > 0]
     rate = (psi(alpha + 1 + N) - psi(alpha + 1)).sum()
@@ -407,7 +406,7 @@ def remember(
     rho = max(learning_rate(int(state.seen), n, options), n / after) if mass else 1.0
     f, g = (1.0 - rho) * after / mass if mass else 0.0, rho * after / n
     counts = sampled.n_vk[:, :K].astype(np.int64)
-    tables, about = sampled.m_k[:K].copy(), about_alpha(sampled, tokens)
+    tables, about = sampled.m_k[:K].copy(), _about_alpha(sampled, tokens)
     if not (math.isclose(f, 1.0) and math.isclose(g, 1.0)):
         own = word_counts(tokens.x, sampled.z, counts.shape)
         cells = np.nonzero(counts)
@@ -481,10 +480,10 @@ def gibbs_step(
     merges, sweeps = 0, rules.sweeps * (START_SWEEPS if began else 1)
     for i in range(sweeps):
         if births and rules.misfits and not began and i == 1:
-            sampled = set_misfits_apart(rng, sampled, tokens, rules.misfits)
+            sampled = _set_misfits_apart(rng, sampled, tokens, rules.misfits)
         if births and i % rules.sweeps == rules.sweeps // 2 and i > 0:
             before_merges = int(sampled.K)
-            sampled, tables = merge_alike(rng, sampled, tokens, tables, scale)
+            sampled, tables = _merge_alike(rng, sampled, tokens, tables, scale)
             merges += before_merges - int(sampled.K)
         sampled = sweep_with_room(rng, sampled, tokens, tables, prior, finite=not births)
         if options.eta_prior is not None and (began or i == sweeps - 1):

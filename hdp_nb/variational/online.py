@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['OnlineState', 'first_online_state', 'OnlineOptions', 'settling', 'learning_rate',
            'update', 'HeldOut', 'Candidate', 'Completion', 'completion', 'hold_out', 'part_of',
-           'documents_with', 'infer', 'predict_tokens', 'TrialTopic', 'TrialRules',
-           'TrialWorkspace', 'trial_topic', 'new_trial_workspace', 'fit_trials', 'trial_share',
-           'child_topics']
+           'documents_with', 'infer', 'predict_tokens', 'TrialRules', 'trial_topic',
+           'new_trial_workspace', 'fit_trials', 'trial_share', 'child_topics']
 
 # %% ../../nbs/09_variational/03_online.ipynb #0568c9f2
 import math
@@ -447,7 +446,7 @@ def predict_tokens(
     return p
 
 # %% ../../nbs/09_variational/03_online.ipynb #4467ba71
-class TrialTopic(NamedTuple):
+class _TrialTopic(NamedTuple):
     "A topic that a trial divides between two children."
 
     k: int
@@ -468,7 +467,7 @@ class TrialRules(NamedTuple):
     inner: int  # iterations in a document at most
 
 
-class TrialWorkspace(NamedTuple):
+class _TrialWorkspace(NamedTuple):
     "Working arrays of a trial: the fractional tokens of the topic, and its children."
 
     r: np.ndarray  # (nnz,) tokens that belong to the topic
@@ -554,7 +553,7 @@ def _fit_trial(docs, found, E, topic, rules, A, B, work):
     return gain
 
 # %% ../../nbs/09_variational/03_online.ipynb #f46e78f3
-def trial_topic(state: OnlineState, batch: Batch, k: int, share: float = 0.5) -> TrialTopic:
+def trial_topic(state: OnlineState, batch: Batch, k: int, share: float = 0.5) -> _TrialTopic:
     """Take a topic out of a state for a trial.
 
     Parameters
@@ -568,17 +567,17 @@ def trial_topic(state: OnlineState, batch: Batch, k: int, share: float = 0.5) ->
 
     Returns
     -------
-    TrialTopic
+    _TrialTopic
     """
     lam_k = np.ascontiguousarray(state.lam[batch.vocab, k])
     rest = state.lam[:, k].sum() - lam_k.sum() - (len(state.lam) - len(lam_k)) * float(state.eta)
-    return TrialTopic(int(k), lam_k, rest, float(state.alpha) * state.beta[k], share)
+    return _TrialTopic(int(k), lam_k, rest, float(state.alpha) * state.beta[k], share)
 
 
-def new_trial_workspace(batch: Batch) -> TrialWorkspace:
+def new_trial_workspace(batch: Batch) -> _TrialWorkspace:
     "Allocate the arrays that trials on a batch work in, one after the other."
     nnz, W = len(batch.rows), len(batch.vocab)
-    return TrialWorkspace(
+    return _TrialWorkspace(
         r=np.empty(nnz),
         at=np.empty(nnz, np.int32),
         ends=np.empty(len(batch.docs.lengths), np.int64),
