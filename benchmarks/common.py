@@ -18,6 +18,11 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 
 
+def this_script():
+    "The arguments of Python that run this script again: `-m` and the name of its module."
+    return ["-m", sys.modules["__main__"].__spec__.name]
+
+
 def in_environment(args):
     """Where this is not yet the Python of benchmarks/.env (made and filled if need be), run the
     same command by that one, and exit.
@@ -45,7 +50,7 @@ def in_environment(args):
             check=True,
         )
         stamp.write_text(wanted)
-    sys.exit(subprocess.call([python, *sys.argv, "--here"]))
+    sys.exit(subprocess.call([python, *this_script(), *sys.argv[1:], "--here"], cwd=HERE.parent))
 
 
 def here(parser):

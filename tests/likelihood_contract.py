@@ -1,11 +1,11 @@
-"""Cases of every registered likelihood, that of CONTRIBUTING's worked example among them."""
+"""Cases of every registered likelihood, that of the worked example among them."""
 
-import contributing
+import worked_examples
 
 from hdp_nb.mixtures.normal import likelihoods
 from hdp_nb.mixtures.testing import filled
 
-contributing.run(contributing.blocks("a likelihood")[:1])  # registers the worked example's
+worked_examples.define("10_models/17_new_likelihood", until="geometric = register(")
 CASES = [(name, i) for name, fam in likelihoods.items() for i in range(len(fam.examples))]
 
 

@@ -165,7 +165,11 @@ def test_no_function_imports_a_module_of_the_package():
 
 def test_what_scripts_import_is_there():
     "Benchmarks are not run here, and import in functions what only one of their parts needs."
-    scripts = {path.stem: path for path in (ROOT / "benchmarks").rglob("*.py")}
+    folder = ROOT / "benchmarks"
+    scripts = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in [*folder.glob("*.py"), *folder.glob("*/*.py")]
+    }
     gone, n_names = [], 0
     for path in [*scripts.values(), *(ROOT / "tools").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -174,9 +178,11 @@ def test_what_scripts_import_is_there():
             if node.module.split(".")[0] == "hdp_nb":
                 module = importlib.import_module(node.module)
                 there = {*dir(module)}
-            elif path.parent.name == "benchmarks" and node.module in scripts:
+            elif node.module in scripts:
                 text = scripts[node.module].read_text(encoding="utf-8")
                 there = {*defined(ast.parse(text))}
+            elif node.module.split(".")[0] == "benchmarks":  # a folder
+                there = {path.stem for path in (ROOT / node.module.replace(".", "/")).glob("*.py")}
             else:
                 continue
             names = {alias.name for alias in node.names}

@@ -9,7 +9,7 @@ import sys
 
 import nbformat
 import pytest
-from contributing import blocks, run
+import worked_examples
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from notebooks import ROOT, clean, directives, is_run, notebooks, page, readme
 
@@ -85,18 +85,11 @@ def test_run_says_what_it_can_do(arguments, code, says, tmp_path):
     assert done.returncode == code and says in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "which", [(0, 2, 3), pytest.param((0, 1, 2, 3), marks=pytest.mark.slow)], ids=["some", "all"]
-)
-def test_worked_examples_in_contributing(which):
-    """Each block of Python goes on from the one before; their assertions are the test.
-
-    They need no private name. The second compiles every kernel of mixtures and sequences for a
-    likelihood that the cache of kernels does not take.
-    """
-    code = blocks()
-    assert len(code) == 4 and not re.search(r"import.*\b_[a-z]", "".join(code))
-    run([code[i] for i in which])
+@pytest.mark.parametrize("name", ["10_models/17_new_likelihood", "05_mcmc/05_new_sampler"])
+def test_worked_examples_need_no_private_name(name):
+    "They are run with all other notebooks; of a likelihood, what compiles for minutes with --slow."
+    code = "\n".join(worked_examples.cells(name))
+    assert "assert" in code and not re.search(r"import.*\b_[a-z]", code)
 
 
 def test_clean_formats_and_names_what_it_cannot_mend(tmp_path, capfd):

@@ -519,9 +519,9 @@ def test_no_log_is_lost_to_the_command_line(caplog):
     "kind", ["descriptions", pytest.param("sentences", marks=pytest.mark.slow)]
 )
 def test_six_kinds_of_texts_without_an_option(kind):
-    "A short version of benchmarks/raw_texts.py: what every installation has."
-    folder = ROOT / "benchmarks"
-    spec = importlib.util.spec_from_file_location("raw_texts", folder / "raw_texts.py")
+    "A short version of benchmarks/models/raw_texts.py: what every installation has."
+    path = ROOT / "benchmarks" / "models" / "raw_texts.py"
+    spec = importlib.util.spec_from_file_location("raw_texts", path)
     raw = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(raw)
     texts = raw.some(raw.KINDS[kind](), 120)

@@ -22,8 +22,8 @@ from hdp_nb.variational.e_step import (
 )
 from hdp_nb.variational.online import OnlineOptions, first_online_state, learning_rate, update
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-import bound_moves as bm
+sys.path.append(str(Path(__file__).parents[2]))
+from benchmarks.variational import bound_moves as bm
 
 FIXED = OnlineOptions(alpha_prior=None, gamma_prior=None, eta_prior=None)
 PRIORS = OnlineOptions(alpha_prior=(1.0, 1.0), gamma_prior=(2.0, 1.0), eta_prior=(1.0, 1.0))

@@ -2,7 +2,20 @@
 
 Notebooks are shown with their stored outputs.  What is done to them on the way is here: cells that
 only import are folded, and so are long ones that go into the package; figures get their captions;
-equations are linked where they are cited.
+equations are linked where they are cited.  The pages besides the notebooks, in nbs/:
+
+tasks/       a screen for each thing to do; the tests run their code
+api.md       which names have a page of the API of their own, and under which heading; at its end,
+             made by `tools/run.py export`, all modules; templates/ says what such pages have
+book.md      the notebooks, chapter by chapter, made by `tools/run.py export`
+moving.md    figures that move, each also under the heading of the notebook that it names;
+             `tools/run.py moving` compiles them into static/kernels.js
+glossary.md  symbols; what a notebook's own tables say in a column `meaning` goes before it there
+gallery.md   the experiments; [what is seen](notebook.ipynb#heading "cell"), a link alone on its
+             line, becomes the picture that the cell with this id has drawn
+
+captions.yml says what to see in a figure, by notebook and cell, as a cell's own `#| fig-alt` does;
+without either the site is not built.
 """
 
 import gc
