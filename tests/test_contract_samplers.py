@@ -465,7 +465,11 @@ def same(one, other):
 
 def samplers_of_the_package():
     "Every public class that can begin and sweep."
-    modules = [import_module(module.name) for module in walk_packages(hdp_nb.__path__, "hdp_nb.")]
+    modules = [
+        import_module(module.name)
+        for module in walk_packages(hdp_nb.__path__, "hdp_nb.")
+        if not module.name.endswith("__main__")
+    ]
     classes = {
         kind
         for module in modules

@@ -349,16 +349,16 @@ def test_formulas_say_what_their_symbols_mean(tab, base):
 
 
 def test_pages_follow_each_other_in_reading_order(site):
-    read, page = ["index"], "index"
-    while "rel=next" in (html := (site / f"{page}.html").read_text("utf-8").replace('"', "")):
+    read, name = ["index"], "index"
+    while "rel=next" in (html := (site / f"{name}.html").read_text("utf-8").replace('"', "")):
         link = re.search(r"<a class=right-next\s+href=(\S+)", html)
         if not link:
             break
-        page = (site / page).parent.joinpath(link[1]).resolve().relative_to(site).as_posix()
-        page = page.removesuffix(".html")
-        read.append(page)
+        name = (site / name).parent.joinpath(link[1]).resolve().relative_to(site).as_posix()
+        name = name.removesuffix(".html")
+        read.append(name)
     names = [page(path) for path in notebooks()]
-    assert [name for name in read if name in names] == names
+    assert [one for one in read if one in names] == names
 
 
 def test_both_builders_have_all_pages_in_the_same_order():

@@ -6,7 +6,7 @@ from numba import njit
 from rebind import rebind
 from scipy.integrate import quad
 from scipy.special import betaln, logsumexp
-from test_franchise import draw_words, seat, seating_state
+from topics.test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
 
 from hdp_nb.corpora.corpus import Corpus

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from naive import Posterior, partitions
 from scipy.special import gammaln
-from test_direct import check_state
-from test_franchise import TINY, TOLERANCE, check_counts
+from topics.test_direct import check_state
+from topics.test_franchise import TINY, TOLERANCE, check_counts
 
 from hdp_nb import HDP, DPMixture
 from hdp_nb.corpora.corpus import Corpus

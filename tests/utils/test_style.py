@@ -53,7 +53,7 @@ def test_tidy_keeps_the_sides_that_are_named():
     assert [side for side, spine in ax.spines.items() if spine.get_visible()] == ["left"]
 
 
-@pytest.mark.parametrize("module", ["style", "plates", "plots"])
+@pytest.mark.parametrize("module", ["utils.style", "plotting.plates", "plotting.plots"])
 def test_importing_does_not_import_matplotlib(module):
     code = f"import sys, hdp_nb.{module}; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
