@@ -6,8 +6,8 @@ from numba import njit
 from rebind import rebind
 from scipy.integrate import quad
 from scipy.special import betaln, logsumexp
-from topics.test_franchise import draw_words, seat, seating_state
 from tiers import slow_unless
+from topics.test_franchise import draw_words, seat, seating_state
 
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_signatures

@@ -6,7 +6,7 @@ import pytest
 from naive import Posterior
 from scipy.sparse import csr_array
 from scipy.stats import binom, chi2, multinomial
-from test_franchise import TINY, TOLERANCE, draw_words, seat, seating_state
+from topics.test_franchise import TINY, TOLERANCE, draw_words, seat, seating_state
 
 from hdp_nb.corpora.coarse import coarsen
 from hdp_nb.corpora.corpus import Corpus

@@ -12,8 +12,8 @@ import pytest
 from naive import Direct, Posterior, check_prior, log_words, sampled
 from numba import njit
 from scipy.special import gammaln, poch
-from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 from tiers import slow_unless
+from topics.test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars

@@ -10,8 +10,8 @@ from joblib import effective_n_jobs
 from naive import Posterior, check_prior
 from numba import njit
 from scipy import stats
-from test_direct import check_state, direct_state
-from test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
+from topics.test_direct import check_state, direct_state
+from topics.test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
 
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
