@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['LARGE_COUNT', 'MANY_DOCUMENTS', 'SHORT', 'CORPUS_FORMAT', 'CORPUS_VERSION', 'Corpus',
-           'column_names', 'as_corpus']
+           'column_names', 'as_corpus', 'coarsen']
 
 # %% ../../nbs/01_corpora/01_corpus.ipynb #e0bca2e1
 import copy
@@ -20,13 +20,14 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import csr_array
 
-import hdp_nb
 from hdp_nb.utils.checks import (
     MAX_INT32,
     as_rng,
     check_count_matrix,
     check_labels,
+    check_number,
     check_test_size,
     check_vocab,
     int_array,
@@ -688,11 +689,48 @@ def as_corpus(
         corpus.vocab = check_vocab(vocab)
     return corpus
 
-# %% ../../nbs/01_corpora/01_corpus.ipynb #a3e80c65
-_MOVED = ("load_corpus", "make_bars", "make_five_topics", "make_hdp")
+# %% ../../nbs/01_corpora/01_corpus.ipynb #54b9733b
+def coarsen(corpus: Any, power: float, rng: int | np.random.Generator | None = 0) -> Corpus:
+    """Multiply all counts of a corpus by a number of at most 1, and round them.
 
+    Parameters
+    ----------
+    corpus : Corpus or document-term counts
+    power : float, above 0, at most 1
+        What a token counts.
+    rng : None, int or Generator
+        Of the rounding; the same counts with 0, the default, are rounded in the same way.
 
-def __getattr__(name: str) -> Any:
-    if name in _MOVED:
-        return getattr(hdp_nb, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    Returns
+    -------
+    Corpus
+        `corpus` itself for a power of 1. Counts are on average those of `corpus` times the power,
+        and so are the lengths of the documents, which are off by less than 1. Documents may become
+        empty. The order of tokens is lost.
+
+    Raises
+    ------
+    ValueError
+        The power is out of range, or leaves no token.
+
+    Notes
+    -----
+    Equation (X3) of the notebook.
+    """
+    corpus = as_corpus(corpus)
+    if check_number("power", power, 0.0, 1.0) == 1.0:
+        return corpus
+    X = corpus.to_matrix()
+    X.sort_indices()
+    lengths = np.diff(X.indptr)
+    ends = np.append(0.0, np.cumsum(power * X.data))
+    before = np.repeat(ends[X.indptr[:-1]], lengths)
+    shift = np.repeat(as_rng(rng).random(corpus.n_docs), lengths)
+    parts = [np.floor(cut - before + shift) for cut in (ends[1:], ends[:-1])]
+    data = (parts[0] - parts[1]).astype(np.int64)
+    if not data.any():
+        raise ValueError(f"power must leave at least 1 token of {corpus.n_tokens}, got {power!r}")
+    Y = csr_array((data, X.indices, X.indptr), X.shape)
+    coarse = Corpus.from_matrix(Y, corpus.vocab, corpus.groups)
+    coarse.vectorizer = corpus.vectorizer
+    return coarse

@@ -18,7 +18,7 @@ from numba import njit
 from scipy.special import logsumexp
 from sklearn.base import clone
 
-from ..corpora.corpus import as_corpus
+from ..corpora.corpus import Corpus, as_corpus
 from ..corpora.counting import count_texts, is_texts
 from ..mcmc.chain import with_attributes
 from ..mcmc.convergence import ConvergenceWarning, effective_draws

@@ -15,8 +15,7 @@ from scipy.sparse import csr_array
 from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
 
-from ..corpora.coarse import coarsen
-from ..corpora.corpus import Corpus, as_corpus
+from ..corpora.corpus import Corpus, as_corpus, coarsen
 from ..models.base import SampledModel, count_for
 from ..models.consensus import Components, Consensus, document_nodes
 from ..models.topic_view import as_table

@@ -15,8 +15,7 @@ from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..corpora.coarse import coarsen
-from ..corpora.corpus import Corpus
+from ..corpora.corpus import Corpus, coarsen
 from ..mcmc.chain import Sampler
 from ..mcmc.convergence import MANY, begin_apart
 from ..mixtures.split_merge import SplitMergeState
@@ -379,8 +378,8 @@ class HDP(GibbsTopicModel):
         these are few, and there is no checkpoint, more than every `thin`-th is kept (`thin_`).
     power : float, above 0, at most 1
         What a token counts: below 1, counts may vary more than the model says, without topics that
-        explain nothing else (a coarsened posterior, notebook 01_corpora/07_coarse). The samples are
-        of counts times the power, rounded; predictions are of the counts that they are given.
+        explain nothing else (a coarsened posterior, notebook 11_evaluation/06_evidence). The
+        samples are of counts times the power, rounded; predictions are of the counts given.
     seed_words : dict from name to list of words, or None
         Topics that are known to be there: a name and some words of each (without a vocabulary,
         numbers of columns). The prior of such a topic is Dirichlet(eta + seed_strength for these

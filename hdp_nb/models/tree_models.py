@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..corpora.coarse import coarsen
-from ..corpora.corpus import Corpus
+from ..corpora.corpus import Corpus, coarsen
 from ..mcmc.convergence import MANY
 from .base import Callback, PathLike, PriorLike, Seed, with_groups
 from .consensus import Components

@@ -8,8 +8,7 @@ from scipy.sparse import csr_array
 from scipy.stats import binom, chi2, multinomial
 from topics.test_franchise import TINY, TOLERANCE, draw_words, seat, seating_state
 
-from hdp_nb.corpora.coarse import coarsen
-from hdp_nb.corpora.corpus import Corpus
+from hdp_nb.corpora.corpus import Corpus, coarsen
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.models.topic_models import HDP
