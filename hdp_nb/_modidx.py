@@ -3549,6 +3549,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'hdp_nb/topics/vector_kernels.py'),
                                               'hdp_nb.topics.vector_kernels.cell_digits': ( '04_topics/vector_kernels.html#cell_digits',
                                                                                             'hdp_nb/topics/vector_kernels.py'),
+                                              'hdp_nb.topics.vector_kernels.count_below': ( '04_topics/vector_kernels.html#count_below',
+                                                                                            'hdp_nb/topics/vector_kernels.py'),
                                               'hdp_nb.topics.vector_kernels.find': ( '04_topics/vector_kernels.html#find',
                                                                                      'hdp_nb/topics/vector_kernels.py'),
                                               'hdp_nb.topics.vector_kernels.gamma_from_one': ( '04_topics/vector_kernels.html#gamma_from_one',

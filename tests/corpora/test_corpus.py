@@ -1207,17 +1207,3 @@ def test_over_another_vocabulary():
         Corpus.from_docs([[0, 1]]).over(["a", "b"])
     with pytest.raises(ValueError, match="vocab"):
         corpus.over(["a", "a"])
-
-
-def test_names_that_were_here_once():
-    "Readers and synthetic data have modules of their own; old programs find them here still."
-    import hdp_nb
-    from hdp_nb.corpora.corpus import make_bars as old_name
-
-    assert old_name is make_bars is hdp_nb.make_bars
-    for name in ("load_corpus", "make_bars", "make_five_topics", "make_hdp"):
-        assert getattr(hdp_nb.corpora.corpus, name) is getattr(hdp_nb, name)
-    with pytest.raises(
-        AttributeError, match="module 'hdp_nb.corpora.corpus' has no attribute 'nothing'"
-    ):
-        hdp_nb.corpora.corpus.nothing  # noqa: B018
