@@ -89,14 +89,7 @@ def sampled(train, eta, learn, seed, n_iter=240):
         last["state"] = state
 
     HDP(
-        "direct",
-        eta=eta,
-        eta_prior=prior,
-        moves=0,
-        n_iter=n_iter,
-        n_chains=1,
-        n_jobs=1,
-        random_state=seed,
+        sampler="direct", eta=prior, moves=0, n_iter=n_iter, n_chains=1, n_jobs=1, random_state=seed
     ).fit(train, callback=note)
     state = last["state"]
     K = int(state.K)

@@ -107,9 +107,9 @@ def find(method, X, kind, power, options):
     corpus = Corpus.from_matrix(csr_array(X), groups={"type": [f"t{k}" for k in kind]})
     chains = dict(n_jobs=1, random_state=0, eta_prior=(1, 1), **options)
     if method == "HDP":
-        model = HDP("blocked", eta=0.5, **chains)
+        model = HDP(sampler="blocked", eta=0.5, **chains)
     elif method == "HDP, power":
-        model = HDP("blocked", power=power, eta=0.5, **chains)
+        model = HDP(sampler="blocked", power=power, eta=0.5, **chains)
     else:
         model = TreeHDP(["type"], power=power, eta=0.5, **chains)
     with warnings.catch_warnings():

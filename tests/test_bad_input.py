@@ -513,7 +513,7 @@ def test_an_edited_checkpoint(sampler, folder):
 
 # Sweeps rely on the shapes of these, too: short of one, they would write behind the end.
 SHORT = [
-    (HDP("crf", init=4, moves=0), "state/m_k"),
+    (HDP(sampler="crf", init=4, moves=0), "state/m_k"),
     (HDPHMM(max_states=4, moves=0), "state/stats/n_vk"),
     (TreeHDP([], init=4, moves=0), "samples/0/beta"),
 ]

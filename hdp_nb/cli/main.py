@@ -154,7 +154,9 @@ def _estimator(args: argparse.Namespace) -> Any:
     )
     below = len(args.levels) + 1
     concentrations, priors = [gamma, *[alpha] * below], [gamma_prior, *[alpha_prior] * below]
-    return hdp_nb.TreeHDP(args.levels, concentrations, priors, **settings)
+    return hdp_nb.TreeHDP(
+        args.levels, concentrations=concentrations, concentration_priors=priors, **settings
+    )
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -234,7 +236,9 @@ def _default_sampler(args: argparse.Namespace, train: Any) -> str:
     "Where no sampler is named: its own name, not 'auto', for settings that say what ran."
     if args.levels is not None or args.seed_words is not None:
         return "direct"
-    return hdp_nb.HDP(init=args.init, split_merge=args.split_merge).choose_sampler(train)
+    return hdp_nb.HDP(
+        init=args.init, moves=hdp_nb.Moves(split_merge=args.split_merge)
+    ).choose_sampler(train)
 
 
 def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> Any:

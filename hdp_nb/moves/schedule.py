@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['KINDS', 'MoveRound', 'propose_moves', 'fit_mixture', 'add_misfits', 'sample_documents',
-           'hold_seeded', 'release_seeded', 'MoveState', 'TopicMoves', 'check_moves',
-           'checked_base']
+           'hold_seeded', 'release_seeded', 'MoveState', 'TopicMoves', 'Moves', 'as_moves',
+           'check_moves', 'checked_base']
 
 # %% ../../nbs/06_moves/05_schedule.ipynb #29ecbbc9
 import math
@@ -637,8 +637,68 @@ class TopicMoves:
         return state, {**info, **dict(zip(_TALLY, (proposed, accepted)))}
 
 
+class Moves(NamedTuple):
+    """Moves between the sweeps of a chain, where an estimator's `moves` is more than a number.
+
+    Attributes
+    ----------
+    n : int or "auto"
+        Moves before every sweep; what "auto" stands for, the estimator says.
+    split_merge : int or "auto"
+        For `HDP` only: split-merge proposals of single tokens (Jain & Neal 2004) before every
+        sweep. "auto": one in about fifty thousand tokens, before some of the sweeps, with the
+        samplers "direct" and "parallel", unless `n` is 0; otherwise none.
+    scans : int
+        How an `HDP` proposes such splits, and a `DPMixture` all of them: 0, by one sequential pass
+        over the tokens or rows of a component (Dahl 2003); otherwise by that many restricted Gibbs
+        scans (Jain & Neal 2004), each of which costs as much. With sampler="subclusters" how often
+        parts grown on a sample are fitted to all rows, at least once.
+    until : int or None
+        How many sweeps, from the first on, have these proposals; None is all.
+    """
+
+    n: int | str = "auto"
+    split_merge: int | str = "auto"
+    scans: int = 0
+    until: int | None = None
+
+
+def as_moves(moves: Any) -> Moves:
+    """Check the parameter `moves` of an estimator that takes a `Moves`, too.
+
+    Parameters
+    ----------
+    moves : int, "auto" or Moves
+        A number is that of the moves before every sweep.
+
+    Returns
+    -------
+    Moves
+
+    Raises
+    ------
+    ValueError
+        A part is not what it takes, or there are more than a million moves.
+    """
+    if not isinstance(moves, Moves):
+        check_moves(moves)
+        return Moves(moves)
+    for name in ("n", "split_merge"):
+        value = getattr(moves, name)
+        if isinstance(value, str) and value != "auto":
+            raise ValueError(
+                f'{name} of moves must be "auto" or a whole number of at least 0, got {value!r}'
+            )
+        if not isinstance(value, str):
+            check_int(f"{name} of moves", value, 0, MOST_MOVES)
+    check_int("scans of moves", moves.scans, 0)
+    if moves.until is not None:
+        check_int("until of moves", moves.until, 0)
+    return moves
+
+
 def check_moves(moves: Any) -> int | None:
-    """Check the parameter `moves` of an estimator.
+    """Check the parameter `moves` of an estimator for which they are but a number.
 
     Parameters
     ----------
@@ -654,6 +714,8 @@ def check_moves(moves: Any) -> int | None:
     ValueError
         It is neither "auto" nor a whole number of at least 0, or there are more than a million.
     """
+    if isinstance(moves, Moves) and moves[1:] == Moves()[1:]:
+        moves = moves.n
     if not isinstance(moves, str):
         return check_int("moves", moves, 0, MOST_MOVES)
     if moves != "auto":

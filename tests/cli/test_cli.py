@@ -27,6 +27,7 @@ from hdp_nb.evaluation.scores import Unigram, document_completion
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.topics.franchise import FranchiseSampler
+from hdp_nb.topics.seeds import SeedWords
 
 FIT = "fit small.npz --out run --n-iter 12 --n-chains 1 --init 100 --moves 0".split()
 FIT += "--thin 3 --eta 0.1 --test-size 0.2".split()
@@ -266,8 +267,8 @@ def test_levels_make_a_tree(run):
     )
     same = TreeHDP(
         model.levels,
-        model.concentrations,
-        model.concentration_priors,
+        concentrations=model.concentrations,
+        concentration_priors=model.concentration_priors,
         eta=0.1,
         n_iter=12,
         n_chains=1,
@@ -777,7 +778,7 @@ def test_seed_words_name_topics(run):
     saved = HDP.load("run/model.npz")
     train, _ = small_corpus().split_docs(0.2, 0)
     options = dict(n_iter=12, thin=3, eta=0.1, random_state=0, n_chains=1, init=100, moves=0)
-    model = HDP(seed_words=words, seed_strength=2, sampler="direct", **options).fit(train)
+    model = HDP(seed_words=SeedWords(words, 2), sampler="direct", **options).fit(train)
     np.testing.assert_array_equal(saved.components_, model.components_)
     rows = {row["label"]: row for row in csv.DictReader(open("run/topics.csv"))}
     page = Path("run/report.html").read_text()

@@ -29,6 +29,7 @@ from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.variational_models import OnlineHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.topics.parallel import ParallelSampler
 from hdp_nb.utils.files import load_npz, save_npz
 
@@ -201,13 +202,15 @@ def test_begun_with_a_sample_of_the_documents(tmp_path, monkeypatch):
     assert np.array_equal(whole.x, corpus.x) and np.array_equal(whole.offsets, corpus.offsets)
     few = shards.sample(np.random.default_rng(0), 1)  # a document at least, however long
     assert few.n_docs == 1 and few.n_tokens == 80
-    model = HDP("parallel", n_chains=1, n_iter=8, random_state=0)
+    model = HDP(sampler="parallel", n_chains=1, n_iter=8, random_state=0)
     model = fit(model, shards, tmp_path / "run")
     assert (model.trace_["n_topics"] >= 10).all() and (model.topic_shares_ > 0.01).sum() == 10
-    resumed = fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / "run")
+    resumed = fit(
+        HDP(sampler="parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / "run"
+    )
     assert same(model, resumed)
     random = fit(
-        HDP("parallel", n_chains=1, n_iter=30, init=100, random_state=0),
+        HDP(sampler="parallel", n_chains=1, n_iter=30, init=100, random_state=0),
         shards,
         tmp_path / "random",
     )
@@ -270,7 +273,7 @@ def test_begun_with_a_sample_twice(tmp_path, monkeypatch):
     corpus, _ = make_bars(n_docs=500, doc_len=80, grid=5, concentration=2.0, random_state=3)
     shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=25, shard_tokens=9000)
     one, other = (
-        fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / name)
+        fit(HDP(sampler="parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / name)
         for name in ("one", "other")
     )
     assert same(one, other)
@@ -646,13 +649,13 @@ def test_foreign_runs(tmp_path, shards):
 @pytest.mark.parametrize(
     "model, says",
     [
-        (HDP("direct", n_chains=1), "model"),
+        (HDP(sampler="direct", n_chains=1), "model"),
         (LDA(), "model"),
-        (HDP("parallel"), "model"),
-        (HDP("parallel", n_chains=1, split_merge=3), "model"),
-        (HDP("parallel", n_chains=1, init="sequential"), "init"),
-        (HDP("parallel", n_iter=0, n_chains=1), "n_iter"),
-        (HDP("parallel", n_chains=1, eta=-1), "eta"),
+        (HDP(sampler="parallel"), "model"),
+        (HDP(sampler="parallel", n_chains=1, moves=Moves(split_merge=3)), "model"),
+        (HDP(sampler="parallel", n_chains=1, init="sequential"), "init"),
+        (HDP(sampler="parallel", n_iter=0, n_chains=1), "n_iter"),
+        (HDP(sampler="parallel", n_chains=1, eta=-1), "eta"),
         (OnlineHDP(batch_size=0), "batch_size"),
     ],
 )
@@ -664,7 +667,7 @@ def test_bad_models(tmp_path, shards, model, says):
 def test_topics_to_begin_with_of_another_vocabulary(tmp_path, whole):
     with pytest.raises(ValueError, match="init.*7 words.*25"):
         fit(
-            HDP("parallel", n_chains=1, init=whole.samples_[-1]),
+            HDP(sampler="parallel", n_chains=1, init=whole.samples_[-1]),
             write_shards(tmp_path / "seven", [[6]]),
             tmp_path / "run",
         )

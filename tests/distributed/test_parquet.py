@@ -140,7 +140,7 @@ MODEL = dict(sampler="parallel", n_iter=4, burn_in=1, init=9, n_chains=1, moves=
     [
         HDP(**MODEL),
         pytest.param(HDP(**MODEL | {"alpha_per_document": True}), marks=pytest.mark.slow),
-        pytest.param(OnlineHDP(4, batch_size=20, random_state=0), marks=pytest.mark.slow),
+        pytest.param(OnlineHDP(n_topics=4, batch_size=20, random_state=0), marks=pytest.mark.slow),
     ],
     ids=["sampler", "alpha", "online"],
 )

@@ -373,7 +373,7 @@ def test_what_is_not_taken(tmp_path):
     assert "moves_proposed" not in none.trace_
     with pytest.raises(ValueError, match="chain.npz"):
         fit(HDP(**MODEL), corpus, tmp_path / "run")
-    fit(OnlineHDP(3, random_state=0), corpus, tmp_path / "online")
+    fit(OnlineHDP(n_topics=3, random_state=0), corpus, tmp_path / "online")
 
 
 def test_from_a_shell(tmp_path, capsys):

@@ -137,7 +137,7 @@ def test_anchor_words(corpus, tmp_path, n, deadly):
 
 
 @pytest.mark.parametrize(
-    "model", [HDP(**MODEL), OnlineHDP(3, random_state=0)], ids=["hdp", "online"]
+    "model", [HDP(**MODEL), OnlineHDP(n_topics=3, random_state=0)], ids=["hdp", "online"]
 )
 def test_workers_without_a_folder_of_ours(tmp_path, like_s3, model):
     "Corpus, tasks and topics of tokens are in a bucket; the run's folder is the coordinator's own."

@@ -13,6 +13,7 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.evaluation.evidence import PoweredHDP, PoweredLDA, log_evidence
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.exact import exact_posterior, log_hdp, log_words, partitions, posterior_error
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.mixtures.dp import log_eppf, make_log_likelihood
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
@@ -75,7 +76,7 @@ def test_a_tree_without_levels_has_the_evidence_of_an_hdp():
 
 def test_the_evidence_of_a_mixture_is_that_of_the_sum():
     X = np.array([[0.1], [0.3], [2.0], [2.4], [-1.0]])
-    model = DPMixture("normal", alpha=1.3, alpha_prior=None)
+    model = DPMixture("normal", alpha=1.3)
     found = log_evidence(model, X, n_steps=10, n_sweeps=1500, burn_in=50)
     sampler = clone(model)
     sampler.data_ = X
@@ -94,7 +95,7 @@ def test_a_way_that_is_too_short_is_told_by_the_way_back():
     "Two clouds of rows, far apart: a bound, by one partition alone, is between the two ways."
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(0, 1, (20, 1)), rng.normal(9, 1, (20, 1))])
-    model = DPMixture("normal", alpha=1.0, alpha_prior=None)
+    model = DPMixture("normal", alpha=1.0)
     sampler = clone(model)
     sampler.data_ = X
     sampler = sampler._sampler()
@@ -114,7 +115,7 @@ def test_a_way_that_is_too_short_is_told_by_the_way_back():
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="power must be 0 to 1, got 2"):
         PoweredHDP(CORPUS, power=2)
-    for learned in (HDP(), HDP(eta=0.5, eta_prior=(1, 1))):
+    for learned in (HDP(), HDP(eta=Gamma(1, 1))):
         with pytest.raises(ValueError, match="eta must be a number and eta_prior None"):
             log_evidence(learned, CORPUS)
     with pytest.raises(ValueError, match='weights must be "uniform"'):

@@ -65,7 +65,7 @@ def test_the_verdict_knows_that_moves_were_enough():
 def test_the_verdict_knows_that_moves_were_needed():
     X = clusters(600, np.random.default_rng(1))
     with pytest.warns(ConvergenceWarning, match="n_components"):
-        alone = DPMixture("normal", split_merge=0, n_iter=40, random_state=0).fit(X)
+        alone = DPMixture("normal", moves=0, n_iter=40, random_state=0).fit(X)
     assert not alone.converged_
 
 
@@ -73,14 +73,14 @@ def test_runs_until_the_chains_agree():
     X = clusters(400, np.random.default_rng(2))
     model = DPMixture("normal", n_iter="auto", random_state=0).fit(X)
     assert model.converged_ and 100 <= len(model.trace_["alpha"]) < 3000
-    short = DPMixture("normal", max_time=0.2, n_iter=100_000, n_chains=1, random_state=0).fit(X)
+    short = DPMixture("normal", n_iter=100_000, n_chains=1, random_state=0).fit(X)
     assert len(short.trace_["alpha"]) < 100_000 and short.converged_ is None
 
 
 @pytest.mark.parametrize("init, n", [(None, None), (1, 1), (7, 7)])
 def test_starts(init, n):
     X = clusters(50, np.random.default_rng(3))
-    model = DPMixture("normal", init=init, split_merge=0, n_iter=1, n_chains=1, random_state=0)
+    model = DPMixture("normal", init=init, moves=0, n_iter=1, n_chains=1, random_state=0)
     seen = []
     model.fit(X, callback=lambda sweep, state: seen.append(state.K[0]))
     assert n is None or seen[0] <= n + 10

@@ -66,9 +66,8 @@ def test_categorical_density_is_the_exact_one():
     "The predictive averaged over samples is p(x, v) / p(x), known by enumeration of partitions."
     model = DPMixture(
         "categorical",
-        alpha_prior=None,
-        eta=0.5,
-        n_symbols=3,
+        alpha=1.0,
+        prior={"eta": 0.5, "n_symbols": 3},
         n_iter=10_000,
         burn_in=0,
         thin=5,

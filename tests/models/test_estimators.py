@@ -23,7 +23,7 @@ from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.evaluation.scores import Unigram, document_completion, left_to_right
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
-from hdp_nb.mcmc.priors import gamma_prior, log_normal_prior
+from hdp_nb.mcmc.priors import Gamma, LogNormal
 from hdp_nb.models.exchange import to_pyldavis
 from hdp_nb.models.loading import load_model
 from hdp_nb.models.mixture_models import DPMixture
@@ -117,11 +117,9 @@ def test_results(bars, fitted):
 def test_arguments_reach_the_sampler(bars):
     "No two of them alike, so that none can stand in for another."
     model = HDP(
-        gamma=0.3,
-        alpha=4.0,
+        gamma=Gamma(2, 3),
+        alpha=Gamma(5, 7),
         eta=0.2,
-        gamma_prior=(2, 3),
-        alpha_prior=(5, 7),
         init=9,
         moves=0,
         n_iter=6,
@@ -160,7 +158,7 @@ def test_every_sampler(bars, name, kind, per_document):
         alpha_per_document=per_document,
     )
     run = dict(moves=0, n_iter=6, thin=1, n_chains=1, random_state=0)
-    model = HDP(name, gamma=0.3, **run, **options).fit(bars)
+    model = HDP(sampler=name, gamma=0.3, **run, **options).fit(bars)
     chain = run_chain(
         kind(bars, gamma=0.3, **options), np.random.default_rng(0).spawn(1)[0], 6, burn_in=3
     )
@@ -205,17 +203,17 @@ def test_lda(bars):
 def test_a_fit_begins_where_another_sampler_was(bars, tmp_path):
     states = []
     reached = (
-        HDP("hybrid", moves=0, n_iter=20, n_chains=1, random_state=0)
+        HDP(sampler="hybrid", moves=0, n_iter=20, n_chains=1, random_state=0)
         .fit(bars, callback=lambda sweep, state: states.append(state))
         .trace_["log_likelihood"][-1]
     )
     for sampler in ("crf", "direct", "hybrid"):
         one = dict(moves=0, n_iter=1, n_chains=1, random_state=0)
-        model = HDP(sampler, init=states[-1], **one).fit(bars)
+        model = HDP(sampler=sampler, init=states[-1], **one).fit(bars)
         assert (
             model.trace_["log_likelihood"][0]
             > reached - 300
-            > HDP(sampler, **one).fit(bars).trace_["log_likelihood"][0]
+            > HDP(sampler=sampler, **one).fit(bars).trace_["log_likelihood"][0]
         )
         model.save(tmp_path / "model.npz")  # keeps the topics of the start
         assert (
@@ -676,7 +674,7 @@ def test_texts_are_told_where_to_go(X):
     [
         quick(),
         quick(seed_words={"first": ["0", "1"]}),
-        VariationalHDP(4, max_iter=3, tol=0, random_state=0),
+        VariationalHDP(n_topics=4, max_iter=3, tol=0, random_state=0),
         OnlineHDP(n_passes=1, random_state=0),
     ],
 )
@@ -750,12 +748,12 @@ def test_bad_parameters(bars, params, message):
 @pytest.mark.parametrize(
     "model, X",
     [
-        (HDP(alpha_prior=log_normal_prior(0.0, 1.0), moves=0, **plain), 3 * np.eye(4, dtype=int)),
+        (HDP(alpha=LogNormal(0.0, 1.0), moves=0, **plain), 3 * np.eye(4, dtype=int)),
         (
-            TreeHDP(levels=[], concentration_priors=[log_normal_prior(0, 1), None], **plain),
+            TreeHDP(levels=[], concentration_priors=[LogNormal(0, 1), None], **plain),
             3 * np.eye(4, dtype=int),
         ),
-        (DPMixture("normal", alpha_prior=gamma_prior(2.0, 1.0)), np.arange(12.0).reshape(6, 2)),
+        (DPMixture("normal", alpha=Gamma(2.0, 1.0)), np.arange(12.0).reshape(6, 2)),
     ],
     ids=["HDP", "TreeHDP", "DPMixture"],
 )

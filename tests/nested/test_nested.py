@@ -597,7 +597,7 @@ def test_recovers_clusters_and_sides():
 @pytest.mark.parametrize(
     "model",
     [
-        HNHDP(init=np.arange(40) % 9, init_topics=2, **quick),
+        HNHDP(init=np.arange(40) % 9, **quick),
         HNHDP(word_selection=False, n_chains=2, **quick),
         NestedDP(**quick),
         HNHDP(categories="cluster", **quick),

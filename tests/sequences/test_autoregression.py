@@ -7,6 +7,7 @@ from scipy.special import multigammaln
 from test_hmm import distance
 from test_state_moves import FAIR, FIXED, alternate
 
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.loading import load_model
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
@@ -86,7 +87,7 @@ def planted(n_steps=600):
 def test_estimator(tmp_path):
     "From both starts; coefficients in the units of the data; drawn, scored, saved."
     x, z = planted()
-    model = HDPHMM(emission="autoregression", kappa_prior=(10, 1), n_iter=250, random_state=0)
+    model = HDPHMM(emission="autoregression", kappa=Gamma(10, 1), n_iter=250, random_state=0)
     with np.errstate(all="raise"), pytest.warns():
         model.set_params(order=2, n_iter=4, burn_in=1).fit(x[:40])
     model.set_params(order=1, n_iter=250, burn_in=None).fit(x, [300, 300])

@@ -678,23 +678,23 @@ def test_passes_until_documents_that_judge_are_predicted_no_better(bars):
     corpus, truth = bars
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = OnlineHDP(4, random_state=0).fit(corpus)
+        model = OnlineHDP(n_topics=4, random_state=0).fit(corpus)
     assert model.converged_ and model.n_topics_ == 10
     looks = model.looks_
     assert looks["steps"][-1] >= LEAST_LOOKS and (np.diff(looks["steps"]) > 0).all()
     assert looks["topics_above_1%"][-1] == 10 and looks["heldout"][-1] > looks["heldout"][0]
     assert model.convergence_["topics_above_1%"].means == (10, 10)
-    once = OnlineHDP(4, n_passes=1, random_state=0).fit(corpus)
+    once = OnlineHDP(n_topics=4, n_passes=1, random_state=0).fit(corpus)
     score, less = (document_completion(m, truth.test, random_state=0) for m in (model, once))
     assert score > less  # of the same words
-    assert OnlineHDP(4, n_passes=1, random_state=0).fit(corpus).converged_ is None
+    assert OnlineHDP(n_topics=4, n_passes=1, random_state=0).fit(corpus).converged_ is None
     assert model.partial_fit(corpus[:5]).converged_ is None and not model.looks_
 
 
 def test_streams_that_do_not_agree_are_told(bars):
     """Without moves, one topic stays one and ten stay ten; the words of the bars tell."""
     with pytest.warns(ConvergenceWarning, match="2 streams.* do not agree") as told:
-        model = OnlineHDP(1, z_split=1e6, random_state=0).fit(bars[0][:250])
+        model = OnlineHDP(n_topics=1, random_state=0).fit(bars[0][:250])
     assert model.converged_ is False and "convergence_" in str(told[0].message)
 
 
@@ -703,7 +703,9 @@ def test_documents_of_one_word_judge_by_it():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = OnlineHDP(1, random_state=0).fit(Corpus.from_docs([[i % 3] for i in range(200)]))
+        model = OnlineHDP(n_topics=1, random_state=0).fit(
+            Corpus.from_docs([[i % 3] for i in range(200)])
+        )
     assert np.isfinite(model.looks_["heldout"]).all() and model.looks_["heldout"][-1] < 0
 
 
@@ -715,7 +717,7 @@ def test_ctrl_c_in_the_second_stream_keeps_the_first(bars):
         if len(seen) > 1 and i == 0:
             raise KeyboardInterrupt
 
-    model = OnlineHDP(2, random_state=0).fit(bars[0], callback=stop)
+    model = OnlineHDP(n_topics=2, random_state=0).fit(bars[0], callback=stop)
     assert model.interrupted_ and model.converged_ is None and seen[-1] == 0
     assert len(model.trace_["bound"]) > 12
 
@@ -870,13 +872,15 @@ def test_the_trace_grows_in_place(bars):
 @pytest.mark.parametrize("n_topics, batch_size, n_passes", [(1, 100, 6), (40, 1000, 4), (10, 1, 5)])
 def test_ten_bars_from_any_start_batch_and_passes(n_topics, batch_size, n_passes):
     corpus, _ = make_bars(n_docs=1000, doc_len=80, grid=5, concentration=2.0, random_state=3)
-    model = OnlineHDP(n_topics, batch_size=batch_size, n_passes=n_passes, random_state=0)
+    model = OnlineHDP(n_topics=n_topics, batch_size=batch_size, n_passes=n_passes, random_state=0)
     assert model.fit(corpus).n_topics_ == 10 and (model.topic_shares_ > 0.03).all()
 
 
 def test_eta_is_that_of_the_batch(bars):
     "Learned from minibatches or passes, from either side; held, it stays."
-    want = VariationalHDP(10, learn_eta=True, random_state=0, max_iter=200).fit(bars[0]).eta_
+    want = (
+        VariationalHDP(n_topics=10, learn_eta=True, random_state=0, max_iter=200).fit(bars[0]).eta_
+    )
     found = [quick(eta=eta, n_topics=10, n_passes=60).fit(bars[0]).eta_ for eta in (0.02, 1.0)]
     assert all(0.3 < eta / want < 3 for eta in found), (want, found)
     assert quick(eta=0.7, learn_eta=False).fit(bars[0]).eta_ == 0.7

@@ -119,7 +119,7 @@ def test_bars_are_found(bars):
     unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
     cosine = unit(bars[1].phi) @ unit(model.components_).T
     assert (cosine.max(axis=1) > 0.9).all() and model.n_topics_ < 40
-    other = OnlineHDP(3, n_passes=2, random_state=0).fit(bars[0])
+    other = OnlineHDP(n_topics=3, n_passes=2, random_state=0).fit(bars[0])
     gap = [document_completion(m, bars[1].test, random_state=0) for m in (model, other)]
     assert gap[0] > gap[1] - 0.03
     assert model.state_["t"] == 6 and len(model.trace_["bound"]) == 6  # the last: who judges
