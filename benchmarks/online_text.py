@@ -81,9 +81,9 @@ def sampled(train, eta, learn, seed, n_iter=240):
     "The last state of direct assignment, in the same form."
     import numpy as np
 
-    from hdp_nb import HDP
+    from hdp_nb import HDP, Gamma
 
-    last, prior = {}, (1, 1) if learn else None
+    last, prior = {}, Gamma(1, 1) if learn else eta
 
     def note(sweep, state):
         last["state"] = state

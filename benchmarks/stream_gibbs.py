@@ -128,7 +128,7 @@ def sampler(train, marks, seed, judged, **params):
             raise KeyboardInterrupt
         clock[0] = time.process_time()
 
-    common = {"eta_prior": (1, 1), "n_iter": 20_000, "n_chains": 1, "n_jobs": 1}
+    common = {"eta": Gamma(1, 1), "n_iter": 20_000, "n_chains": 1, "n_jobs": 1}
     HDP(sampler="direct", init=100, random_state=seed, **common, **params).fit(train, callback=look)
     return rows
 

@@ -166,12 +166,7 @@ def main():
         )
     else:
         model = OnlineHDP(
-            n_topics=20,
-            eta=ETA,
-            batch_size=1000,
-            n_passes=options.iter,
-            n_jobs=options.jobs,
-            random_state=0,
+            n_topics=20, batch_size=1000, n_passes=options.iter, n_jobs=options.jobs, random_state=0
         )
     clock = [time.process_time(), time.perf_counter()]
 
