@@ -97,6 +97,11 @@ def Gamma(shape: float, rate: float) -> ConcentrationPrior:
     ValueError
         If a parameter is not a finite number above 0.
     """
+    numeric = all(isinstance(x, numbers.Real) and 0 < x < math.inf for x in (shape, rate))
+    if not numeric:
+        raise ValueError(
+            f"Gamma must have a finite shape and a finite rate above 0, got {shape!r} and {rate!r}"
+        )
     return as_prior("Gamma", (shape, rate))
 
 
@@ -119,7 +124,8 @@ def LogNormal(mean: float, sd: float) -> ConcentrationPrior:
     ValueError
         If a parameter is not finite, or `sd` is not above 0.
     """
-    if not (math.isfinite(mean) and 0 < sd < np.inf):
+    numeric = all(isinstance(x, numbers.Real) and math.isfinite(x) for x in (mean, sd))
+    if not (numeric and sd > 0):
         raise ValueError(
             f"LogNormal must have a finite mean and a finite sd above 0, got {mean!r} and {sd!r}"
         )

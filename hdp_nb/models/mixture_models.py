@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.convergence import begin_apart
-from ..mcmc.priors import Gamma, as_concentration
+from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.dp import DPMixtureSampler, point_partition
 from ..mixtures.likelihood import Likelihood, make_dirichlet_prior
 from ..mixtures.mixture_moves import MixtureMoves
@@ -361,11 +361,13 @@ class DPMixture(ClusterMixin, SampledModel):
         "The sampler over the rows of the fit, of whose default prior only the fit warns."
         fitted = self._as_fitted()
         fam = find_likelihood(fitted.likelihood)
-        default_prior: Any = fam.default_prior
+        hyper, default_prior = hyperparameters(fitted.prior, fam), cast(Any, fam.default_prior)
+        if isinstance(hyper.get("eta"), ConcentrationPrior):
+            raise ValueError(f"eta of prior must be a number or an array, got {hyper['eta']!r}")
         with warnings.catch_warnings():
             if not first:
                 warnings.simplefilter("ignore", UserWarning)
-            prior = default_prior(self.data_, **hyperparameters(fitted.prior, fam))
+            prior = default_prior(self.data_, **hyper)
         alpha, alpha_prior = as_concentration("alpha", fitted.alpha)
         return DPMixtureSampler(fam, self.data_, prior, alpha, alpha_prior)
 

@@ -92,7 +92,7 @@ MODELS = {
         for sampler in ("crf", "direct", "hybrid", "parallel")
     },
     "LDA": (LDA(3, alpha=NARROW, **RUN), DOCS),
-    "TreeHDP": (TreeHDP(levels=["half"], concentration_priors=NARROW, **RUN), DOCS),
+    "TreeHDP": (TreeHDP(levels=["half"], concentrations=NARROW, **RUN), DOCS),
     "DPMixture": (DPMixture(alpha=NARROW, **RUN), SEQUENCE),
     "HNHDP": (HNHDP(n_clusters=3, n_topics=3, conc_cluster=NARROW, **RUN), DOCS),
     "NestedDP": (NestedDP(n_clusters=3, n_topics=3, conc_cluster=NARROW, **RUN), DOCS),
@@ -134,14 +134,12 @@ def test_every_model_draws_from_a_log_normal_prior(name, tmp_path):
 
 
 def test_a_list_of_priors_of_every_kind_is_kept(tmp_path):
-    priors = [LogNormal(0, 1), None, (2, 1)]
-    model = TreeHDP(
-        levels=["half"], concentration_priors=priors, n_iter=4, n_chains=1, random_state=0
-    )
+    priors = [LogNormal(0, 1), 0.5, Gamma(2, 1)]
+    model = TreeHDP(levels=["half"], concentrations=priors, n_iter=4, n_chains=1, random_state=0)
     model.fit(DOCS).save(tmp_path / "tree.npz")
-    first, second, third = load_model(tmp_path / "tree.npz").concentration_priors
+    first, second, third = load_model(tmp_path / "tree.npz").concentrations
     assert first == LogNormal(0, 1) and isinstance(first, ConcentrationPrior)
-    assert second is None and list(third) == [2, 1]
+    assert second == 0.5 and third == Gamma(2, 1) and third.free
 
 
 # --- exact posteriors -----------------------------------------------------------------------------
