@@ -8,6 +8,7 @@ __all__ = ['SHORT', 'MANY_MORE', 'ONLINE_TRACE', 'VariationalHDP', 'OnlineHDP']
 # %% ../../nbs/10_models/07_variational_models.ipynb #c9d33ff6
 import json
 import logging
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -589,7 +590,8 @@ class OnlineHDP(VariationalTopics):
     def _options(self) -> OnlineOptions:
         "The parameters, checked."
         _, priors = self._split()
-        if self.split_merge not in (0, 1):
+        whole = isinstance(self.split_merge, (bool, np.bool_, numbers.Integral))
+        if not whole or self.split_merge not in (0, 1):
             raise ValueError(f"split_merge must be True or False, got {self.split_merge!r}")
         if self.e_step not in ("variational", "gibbs"):
             raise ValueError(f'e_step must be "variational" or "gibbs", got {self.e_step!r}')

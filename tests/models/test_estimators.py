@@ -73,7 +73,7 @@ class WholeLDA(Whole, LDA):
 @parametrize_with_checks(
     [
         WholeHDP(n_iter=4, thin=1, moves=0, **plain),
-        WholeHDP("direct", n_iter=4, thin=1, moves=0, **plain),
+        WholeHDP(sampler="direct", n_iter=4, thin=1, moves=0, **plain),
         WholeLDA(3, n_iter=4, thin=1, n_chains=1),
     ]
 )

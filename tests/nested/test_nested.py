@@ -764,7 +764,7 @@ def test_scikit_learn_contract(estimator, check):
         ("n_clusters", 0),
         ("n_topics", "x"),
         ("eta", 0),
-        ("conc_cluster_prior", 3),
+        ("conc_cluster", (1, 1)),
         ("init", -1),
         ("categories", "book"),
         ("categories", [0, 1]),

@@ -753,8 +753,9 @@ def test_bad_groups():
     ):
         HDPHMM(n_chains=1, n_iter=2).fit(X, lengths, groups="period")
     for params, name in (
-        (dict(gamma_group=0), "gamma_group"),
-        (dict(gamma_group_prior=(1, 0)), "gamma_group_prior"),
+        (dict(gamma=[1.0, 0]), "gamma_group must be"),
+        (dict(gamma=(1, 1)), "gamma must be"),
+        (dict(gamma=[1.0, 1.0, 1.0]), "gamma must be one value, or a list of two"),
     ):
         with pytest.raises(ValueError, match=f"^{name}"):
             HDPHMM(n_chains=1, n_iter=2, **params).fit(X, lengths, groups=[0, 1])
@@ -1148,8 +1149,8 @@ def test_bad_options(options, name):
     [
         (dict(method="em"), "method"),
         (dict(n_states=0), "n_states"),
-        (dict(transition_prior=0), "transition_prior"),
-        (dict(emission_prior=-1), "emission_prior"),
+        (dict(alpha=0), "alpha"),
+        (dict(eta=-1), "eta"),
         (dict(n_restarts=0), "n_restarts"),
     ],
 )
@@ -1330,11 +1331,13 @@ def test_estimator_of_points(emission, tmp_path):
         (dict(sampler="gibbs"), "sampler"),
         (dict(emission="bernoulli"), "emission"),
         (dict(alpha=0), "alpha"),
-        (dict(eta=0), "eta"),
-        (dict(eta="x"), "eta"),
-        (dict(gamma_prior=(1,)), "gamma_prior"),
+        (dict(prior=0), "eta of prior"),
+        (dict(prior="x"), "eta of prior"),
+        (dict(prior={"eta": (1, 1)}), r"eta of prior must be .*; write Gamma\(1, 1\)"),
+        (dict(emission="normal", prior=Gamma(1, 1)), "prior must be None or a dict"),
+        (dict(gamma=(1,)), "gamma"),
         (dict(kappa=-1), "kappa"),
-        (dict(n_symbols=2), "X must hold symbols below n_symbols"),
+        (dict(prior={"n_symbols": 2}), "X must hold symbols below n_symbols"),
         (dict(init=0), "init"),
         (dict(prior={"shape": 1}), "prior"),
         (dict(emission="poisson", prior={"mean": 1}), "prior"),
