@@ -1159,6 +1159,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                    'hdp_nb.mcmc.exact.posterior_scores': ('05_mcmc/exact.html#posterior_scores', 'hdp_nb/mcmc/exact.py')},
             'hdp_nb.mcmc.priors': { 'hdp_nb.mcmc.priors.ConcentrationPrior': ( '05_mcmc/priors.html#concentrationprior',
                                                                                'hdp_nb/mcmc/priors.py'),
+                                    'hdp_nb.mcmc.priors.ConcentrationPrior.__call__': ( '05_mcmc/priors.html#concentrationprior.__call__',
+                                                                                        'hdp_nb/mcmc/priors.py'),
                                     'hdp_nb.mcmc.priors.ConcentrationPrior.__repr__': ( '05_mcmc/priors.html#concentrationprior.__repr__',
                                                                                         'hdp_nb/mcmc/priors.py'),
                                     'hdp_nb.mcmc.priors.ConcentrationPrior.free': ( '05_mcmc/priors.html#concentrationprior.free',

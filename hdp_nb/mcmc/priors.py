@@ -56,6 +56,10 @@ class ConcentrationPrior(NamedTuple):
         shown = (int(x) if float(x).is_integer() else x for x in (self.first, self.second))
         return f"{'Gamma' if self.kind == GAMMA else 'LogNormal'}({', '.join(map(repr, shown))})"
 
+    def __call__(self, x: float) -> float:
+        "Density at x > 0. (Scikit-learn wants defaults of parameters to be numbers or callable.)"
+        return math.exp(self.log_density(x))
+
     def log_density(self, x: float) -> float:
         "Natural logarithm of the density at x > 0, normalised; 0 where the parameter is fixed."
         return log_density(self, float(x))

@@ -486,16 +486,21 @@ class NestedDP(_Nested):
         Concentration of the clusters; a number is held fixed, a prior is learned, from 1.
     eta : float, 0.001 or more
         Dirichlet parameter of the topics.
-    categories, init
-        Known clusters, and the start of the chains, as in `HNHDP`.
+    categories : None, labels of the documents, or the name of a level of the corpus's groups
+        Known clusters, as in `HNHDP`.
+    init : "opposite", None, int, or labels of the documents
+        The start of the chains, as in `HNHDP`.
     {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
-    labels_, n_clusters_, components_, topic_cluster_, topic_shares_, doc_topic_, ...
-        Clusters and topics, with the same form as in `HNHDP`. No topic and no word is global.
-    trace_, traces_, samples_, sample_chain_, best_, vocabulary_, n_features_in_, burn_in_
-        The run of the chains and what was kept of it, with the same form as in `HNHDP`.
+    {components_, n_topics_, topic_shares_, existence_, doc_topic_}
+    labels_, n_clusters_, topic_cluster_, cluster_components_
+        Clusters, with the same form as in `HNHDP`. No topic and no word is global.
+    {trace_, traces_, convergence_, converged_, interrupted_}
+    samples_ : list of NestedCounts
+        Kept samples of all chains; the clusters of `samples_[best_]` are the ones shown.
+    {sample_chain_, matches_, vocabulary_, n_features_in_, burn_in_, thin_}
     """
 
     _fixed: dict[str, Any] = {"global_topics": False}

@@ -181,7 +181,7 @@ def test_save_and_load(tmp_path, model, X):
     [
         (dict(likelihood="gaussian"), CLOUDS, "likelihood must be one of 'normal', 'categorical'"),
         (dict(likelihood=None), CLOUDS, "likelihood must be"),
-        (dict(alpha=0), CLOUDS, "alpha must be a finite number above 0, got 0"),
+        (dict(alpha=0), CLOUDS, "alpha must be a finite number above 0, .*; got 0"),
         (dict(alpha=(2, 1)), CLOUDS, r"alpha must be .*got \(2, 1\); write Gamma\(2, 1\)"),
         (dict(prior=3), CLOUDS, "prior must be None or a dict"),
         (dict(likelihood="multinomial", prior=Gamma(1, 1)), COUNTS, "eta of prior must be a num"),
