@@ -149,7 +149,7 @@ def _settle_priors(args: argparse.Namespace) -> None:
             setattr(args, f"{name}_prior", None)
 
 
-def _concentration(args: argparse.Namespace, name: str) -> Any:
+def _concentration_of(args: argparse.Namespace, name: str) -> Any:
     "The number to hold fixed, or the prior, that the options of a concentration ask for."
     value, prior = getattr(args, name), getattr(args, f"{name}_prior")
     if prior is None:
@@ -168,8 +168,8 @@ def _concentration(args: argparse.Namespace, name: str) -> Any:
 def _estimator(args: argparse.Namespace) -> Any:
     "An HDP or, with --levels, a TreeHDP, whose levels all have alpha or its prior."
     settings = {name: getattr(args, name) for name in _PARAMETERS}
-    settings["eta"] = _concentration(args, "eta")
-    alpha, gamma = _concentration(args, "alpha"), _concentration(args, "gamma")
+    settings["eta"] = _concentration_of(args, "eta")
+    alpha, gamma = _concentration_of(args, "alpha"), _concentration_of(args, "gamma")
     if args.seed_words is not None:
         most = hdp_nb.topics.seeds.MOST_STRENGTH
         hdp_nb.utils.checks.check_int("--seed-strength", args.seed_strength, 1, most)

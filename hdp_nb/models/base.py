@@ -549,7 +549,7 @@ _NOW = {
 } | {name: f'prior: {{"{name}": ...}}' for name in ("eta", "n_symbols", "order")}
 
 
-def _refuse(kind: str, init: Callable, args: tuple, names: Any) -> None:
+def _explain(kind: str, init: Callable, args: tuple, names: Any) -> None:
     "Raise a TypeError that says what takes the place of arguments that a constructor has not got."
     takes = signature(init).parameters
     free = [name for name, of in takes.items() if of.kind is of.POSITIONAL_OR_KEYWORD][1:]
@@ -588,7 +588,7 @@ def estimator(cls: type[_Kind]) -> type[_Kind]:
 
     @wraps(init)
     def by_name(self: Any, *args: Any, **kwargs: Any) -> None:
-        _refuse(type(self).__name__, init, args, kwargs)
+        _explain(type(self).__name__, init, args, kwargs)
         init(self, *args, **kwargs)
 
     if "__init__" in vars(cls):

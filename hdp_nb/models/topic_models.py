@@ -541,5 +541,5 @@ class LDA(GibbsTopicModel):
         random = self.init is None or self._opposite()
         init = None if random else np.asarray(getattr(self.init, "z", self.init))
         eta, eta_prior = self._eta(corpus.n_words)
-        more = {"init": init, "eta_prior": eta_prior, "weights": self.weights}
+        more: dict[str, Any] = dict(init=init, eta_prior=eta_prior, weights=self.weights)
         return LDASampler(corpus, self.n_topics, eta, **self._concentrations(), **more)
