@@ -6,6 +6,7 @@ Every case goes through the estimators and, as a file, through `hdp_nb`; nothing
 changed or removed by either.
 """
 
+import itertools
 import json
 import os
 from pathlib import Path
@@ -19,12 +20,14 @@ from sklearn.base import clone
 from hdp_nb.cli import main as cli
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.evaluation.predictive import check_words
+from hdp_nb.mcmc.priors import Gamma, LogNormal, fixed_prior
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.nested_models import NestedDP
 from hdp_nb.models.sequence_models import HDPHMM
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.models.variational_models import OnlineHDP, VariationalHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.plotting.plots import plot_shares, plot_topics_over_time, shares_by_group
 from hdp_nb.sequences.emissions import hmm_emission
 from hdp_nb.sequences.samplers import HMMSampler, check_sequences
@@ -274,11 +277,6 @@ PARAMETERS = [
     ("alpha", -1.0),
     ("gamma", 0),
     ("gamma", np.inf),
-    ("alpha_prior", (1, 0)),
-    ("alpha_prior", (-1, 1)),
-    ("alpha_prior", (1,)),
-    ("gamma_prior", (np.nan, 1)),
-    ("gamma_prior", "flat"),
     ("n_iter", 0),
     ("n_iter", -3),
     ("n_iter", 2**31),
@@ -292,16 +290,25 @@ PARAMETERS = [
     ("init", "luck"),
     ("moves", -1),
     ("moves", 10**30),
-    ("split_merge", -1),
-    ("split_merge", 10**30),
     ("moves", "often"),
-    ("max_time", 0),
-    ("max_time", -1),
     ("random_state", -1),
 ]
 
 
-@pytest.mark.parametrize("name, value", [*PARAMETERS, ("sampler", ["crf"]), ("init", [0, 1, 2])])
+CONCENTRATIONS = [(1, 1), (1, 0), [1, 1], "flat", None, fixed_prior(), True]
+MOVES = [{"n": -1}, {"split_merge": "often"}, {"scans": -1}, {"until": 0.5}]
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *PARAMETERS,
+        ("sampler", ["crf"]),
+        ("init", [0, 1, 2]),
+        *itertools.product(("alpha", "gamma"), CONCENTRATIONS),
+        *[("moves", Moves(**parts)) for parts in MOVES],
+    ],
+)
 def test_parameters(name, value):
     for make in (hdp, mixture):
         if name in make().get_params():
@@ -309,10 +316,34 @@ def test_parameters(name, value):
                 make(**{name: value}).fit(X)
 
 
+@pytest.mark.parametrize("seconds", [0, -1, "long"])
+def test_the_longest_time(seconds):
+    for make in (hdp, mixture):
+        with pytest.raises(ValueError, match="max_time"):
+            make().fit(X, max_time=seconds)
+
+
+@pytest.mark.parametrize("wrong", [(1, 0), (-1, 1), (np.nan, 1), ("flat", 1)])
+def test_priors(wrong):
+    for make, name in ((Gamma, "Gamma"), (LogNormal, "LogNormal")):
+        if make is Gamma or not 0 < wrong[1]:
+            with pytest.raises(ValueError, match=f"{name} must have a finite .*got"):
+                make(*wrong)
+
+
 @pytest.mark.parametrize(
     "name, value",
     [
         *PARAMETERS,
+        ("alpha_prior", (1, 0)),
+        ("alpha_prior", (-1, 1)),
+        ("alpha_prior", (1,)),
+        ("gamma_prior", (np.nan, 1)),
+        ("gamma_prior", "flat"),
+        ("split_merge", -1),
+        ("split_merge", 10**30),
+        ("max_time", 0),
+        ("max_time", -1),
         ("burn_in", 4),
         ("eta", "much"),
         ("n_iter", 2.5),
@@ -512,7 +543,7 @@ def test_an_edited_checkpoint(sampler, folder):
 
 # Sweeps rely on the shapes of these, too: short of one, they would write behind the end.
 SHORT = [
-    (HDP("crf", init=4, moves=0), "state/m_k"),
+    (HDP(sampler="crf", init=4, moves=0), "state/m_k"),
     (HDPHMM(max_states=4, moves=0), "state/stats/n_vk"),
     (TreeHDP([], init=4, moves=0), "samples/0/beta"),
 ]

@@ -346,7 +346,7 @@ def test_samplers_that_need_explicit_parameters(implicit):
                 f" new_params, .* got '{sampler}'"
             ),
         ):
-            HDPHMM(sampler, "implicit", n_iter=2).fit([0, 3, 1])
+            HDPHMM(sampler=sampler, emission="implicit", n_iter=2).fit([0, 3, 1])
     assert make_emission(implicit).draw is None
 
 

@@ -408,7 +408,7 @@ CASES = {
     "shards online": Case(
         OnlineShardSampler,
         lambda folder: OnlineShardSampler(
-            OnlineHDP(4, batch_size=6), shards(folder), folder / "run"
+            OnlineHDP(n_topics=4, batch_size=6), shards(folder), folder / "run"
         ),
         count_minibatches,
         lambda state: state.base.beta.size - 1,

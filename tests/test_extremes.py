@@ -3,6 +3,7 @@ names it, and an end in any case.
 """
 
 import faulthandler
+import itertools
 import warnings
 from functools import partial
 
@@ -13,6 +14,7 @@ from tiers import slow_unless
 from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.mcmc.convergence import ConvergenceWarning
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.topic_models import SAMPLERS
 from hdp_nb.topics.tree import TreeSampler
 from hdp_nb.utils.checks import MOST_ETA
@@ -31,7 +33,7 @@ STEPS = np.repeat([0, 1, 0, 2, 1, 0], 5)
 SMALL = 5e-324, 1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3
 VALUES = [0.0, -1.0, np.nan, np.inf, *SMALL, 1e3, 1e6, 1e9, 1e12, 1e15, 1e30, 1e100, 1e300]
 CHAINS = dict(n_iter=4, burn_in=2, thin=1, n_chains=1, random_state=0)
-PRIORS = dict(gamma_prior=(1, 1), alpha_prior=(1, 1))
+LEARNED = {"alpha", "gamma", "eta", "kappa", "concentrations", "conc_cluster"}
 
 
 def case(kind, data, numbers, **fixed):
@@ -39,50 +41,40 @@ def case(kind, data, numbers, **fixed):
 
 
 def hdp(sampler):
-    numbers = dict(gamma=1.0, alpha=1.0, eta=0.5, eta_prior=(1, 1), power=1.0, **PRIORS)
+    numbers = dict(gamma=1.0, alpha=1.0, eta=0.5, power=1.0)
     return case(HDP, TEXTS, numbers, sampler=sampler, init=3, **CHAINS)
 
 
 def states(sampler, data=STEPS, **options):
-    numbers = dict(gamma=1.0, alpha=1.0, kappa=1.0, kappa_prior=(1, 1), **PRIORS)
-    numbers |= {} if "emission" in options else dict(eta=0.5, eta_prior=(1, 1))
+    numbers = dict(gamma=1.0, alpha=1.0, kappa=1.0)
+    numbers |= {} if "emission" in options else dict(prior=0.5)
     return case(HDPHMM, data, numbers, sampler=sampler, **options, **CHAINS)
 
 
 def online(e_step):
-    numbers = dict(gamma=1.0, alpha=1.0, eta=0.5, eta_prior=(1, 1), tau=1.0, kappa=0.6, **PRIORS)
-    numbers |= dict(z_split=1.0, eager=1000.0)
+    numbers = dict(gamma=1.0, alpha=1.0, eta=0.5)
     return case(OnlineHDP, TEXTS, numbers, e_step=e_step, batch_size=3, n_passes=2, random_state=0)
 
 
-LEVELS = dict(concentrations=1.0, concentration_priors=(1, 1), eta=0.5, eta_prior=(1, 1), power=1.0)
-CLUSTERS = dict(conc_local=1.0, conc_cluster=1.0, conc_cluster_prior=(1, 1), eta=0.5)
+LEVELS = dict(concentrations=1.0, eta=0.5, power=1.0)
+CLUSTERS = dict(conc_local=1.0, conc_cluster=1.0, eta=0.5)
 CASES = {
     **{f"HDP, {s}": hdp(s) for s in SAMPLERS},
     "LDA": case(
-        LDA,
-        TEXTS,
-        dict(gamma=1.0, alpha=1.0, eta=0.5, eta_prior=(1, 1), **PRIORS),
-        n_topics=3,
-        weights="learned",
-        **CHAINS,
+        LDA, TEXTS, dict(gamma=1.0, alpha=1.0, eta=0.5), n_topics=3, weights="learned", **CHAINS
     ),
     "TreeHDP": case(TreeHDP, TEXTS, LEVELS, init=3, **CHAINS),
     "VariationalHDP": case(
         VariationalHDP,
         TEXTS,
-        dict(gamma=1.0, alpha=1.0, eta=0.5, tol=1e-3, **PRIORS),
+        dict(gamma=1.0, alpha=1.0, eta=0.5, tol=1e-3),
         n_topics=5,
         max_iter=4,
         random_state=0,
     ),
     **{f"OnlineHDP, {e_step}": online(e_step) for e_step in ("variational", "gibbs")},
-    "DPMixture, categorical": case(
-        DPMixture, STEPS, dict(alpha=1.0, alpha_prior=(1, 1), eta=0.5), **CHAINS
-    ),
-    "DPMixture, normal": case(
-        DPMixture, POINTS, dict(alpha=1.0, alpha_prior=(1, 1)), likelihood="normal", **CHAINS
-    ),
+    "DPMixture, categorical": case(DPMixture, STEPS, dict(alpha=1.0, prior=0.5), **CHAINS),
+    "DPMixture, normal": case(DPMixture, POINTS, dict(alpha=1.0), likelihood="normal", **CHAINS),
     "HNHDP": case(HNHDP, TEXTS, CLUSTERS | dict(conc_global=1.0), **CHAINS),
     "NestedDP": case(NestedDP, TEXTS, CLUSTERS, **CHAINS),
     **{f"HDPHMM, {s}": states(s) for s in ("direct", "beam", "weak_limit")},
@@ -92,25 +84,24 @@ CASES = {
 
 def settings(numbers):
     "Every number by itself, and of a prior each of the two, at every value."
-    for name, usual in numbers.items():
-        for value in VALUES:
-            if isinstance(usual, tuple):
-                yield name, (value, 1)
-                yield name, (1, value)
-            else:
-                yield name, value
+    for name, value in itertools.product(numbers, VALUES):
+        yield name, value
+        if name in LEARNED:
+            yield name, (value, 1)
+            yield name, (1, value)
 
 
 def outcome(make, data, name, value):
     "None for a result that is finite, or what is wrong."
-    others = {"eta": 0.5} if name == "eta_prior" else {}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = make(**{name: value}, **others).fit(data)
+            value = Gamma(*value) if isinstance(value, tuple) else value
+            model = make(**{name: value}).fit(data)
     except ValueError as error:
-        named = name.removesuffix("_prior") in str(error)  # which may draw a value beyond reason
+        known = name, "Gamma must", *["eta"] * (name == "prior")
+        named = any(word in str(error) for word in known)  # which may draw a value beyond reason
         return None if named else f"ValueError: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"

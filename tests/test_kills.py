@@ -57,7 +57,7 @@ def command_line(file):
 # What is fitted: a call that takes the path of its checkpoint, a file or a folder.
 FITS = {
     **{
-        name: lambda file, name=name: HDP(name, **TWICE).fit(CORPUS, checkpoint=file)
+        name: lambda file, name=name: HDP(sampler=name, **TWICE).fit(CORPUS, checkpoint=file)
         for name in ("crf", "direct", "hybrid", "parallel", "blocked")
     },
     "LDA": lambda file: LDA(8, **TWICE).fit(CORPUS, checkpoint=file),
@@ -65,13 +65,15 @@ FITS = {
     "nested": lambda file: HNHDP(n_clusters=4, **TWICE).fit(CORPUS, checkpoint=file),
     "mixture": lambda file: DPMixture(likelihood="normal", **TWICE).fit(POINTS, checkpoint=file),
     **{
-        f"states, {name}": lambda file, name=name: HDPHMM(name, **TWICE).fit(
+        f"states, {name}": lambda file, name=name: HDPHMM(sampler=name, **TWICE).fit(
             SYMBOLS, checkpoint=file
         )
         for name in ("direct", "beam", "weak_limit")
     },
-    "shards": in_shards(HDP("parallel", init=8, n_iter=60, moves=0, n_chains=1, random_state=2)),
-    "shards, stream": in_shards(OnlineHDP(6, batch_size=20, n_passes=30, random_state=0)),
+    "shards": in_shards(
+        HDP(sampler="parallel", init=8, n_iter=60, moves=0, n_chains=1, random_state=2)
+    ),
+    "shards, stream": in_shards(OnlineHDP(n_topics=6, batch_size=20, n_passes=30, random_state=0)),
     "command line": command_line,
 }
 KILLS = 14  # of each

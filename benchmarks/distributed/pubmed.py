@@ -312,7 +312,7 @@ def main():
         clock[:] = time.process_time(), time.perf_counter()
 
     model = HDP(
-        "parallel",
+        sampler="parallel",
         n_chains=1,
         n_iter=options.iter,
         thin=5,

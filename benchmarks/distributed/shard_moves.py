@@ -53,7 +53,7 @@ def begin(name, corpus):
         return (1 if name == "1" else 190), 0.0
     before = time.process_time()
     drawn = corpus.sample(np.random.default_rng(0), SAMPLE)
-    small = HDP("parallel", n_chains=1, n_iter=100, init=20, random_state=0).fit(drawn)
+    small = HDP(sampler="parallel", n_chains=1, n_iter=100, init=20, random_state=0).fit(drawn)
     return small.samples_[-1], time.process_time() - before
 
 

@@ -143,9 +143,9 @@ def main():
     if options.model == "parallel":
         small = options.folder / "first-shard.npz"
         if not small.exists():
-            HDP("direct", eta=ETA, n_iter=100, init=100, random_state=0).fit(corpus.shard(0)).save(
-                small
-            )
+            HDP(sampler="direct", eta=ETA, n_iter=100, init=100, random_state=0).fit(
+                corpus.shard(0)
+            ).save(small)
         small = HDP.load(small)
         found["first_shard"] = document_completion(small, test, random_state=0)
         print(
@@ -154,7 +154,7 @@ def main():
             flush=True,
         )
         model = HDP(
-            "parallel",
+            sampler="parallel",
             eta=ETA,
             n_iter=options.iter,
             burn_in=min(15, options.iter - 1),
@@ -166,12 +166,7 @@ def main():
         )
     else:
         model = OnlineHDP(
-            n_topics=20,
-            eta=ETA,
-            batch_size=1000,
-            n_passes=options.iter,
-            n_jobs=options.jobs,
-            random_state=0,
+            n_topics=20, batch_size=1000, n_passes=options.iter, n_jobs=options.jobs, random_state=0
         )
     clock = [time.process_time(), time.perf_counter()]
 

@@ -151,7 +151,7 @@ def main():
         ]
         large = corpora.pop()
         counts = (
-            HDP("direct", eta=ETA, n_iter=30, init=args.topics, random_state=0)
+            HDP(sampler="direct", eta=ETA, n_iter=30, init=args.topics, random_state=0)
             .fit(corpora[0].shard(0))
             .samples_[-1]
         )

@@ -56,7 +56,7 @@ def main():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 options = dict(n_iter=sweeps, thin=max(5, sweeps // 100), n_jobs=1, random_state=0)
-                model = HDP("direct", eta=0.5, **options).fit(corpus)
+                model = HDP(sampler="direct", eta=0.5, **options).fit(corpus)
                 result = calibrate(model, corpus, n, **asked)
             good = result.found
             found["shapes"][name] = {

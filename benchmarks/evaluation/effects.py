@@ -36,7 +36,9 @@ def one(shape, seed):
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = HDP("direct", eta=0.5, n_iter=200, thin=5, n_jobs=1, random_state=seed).fit(corpus)
+        model = HDP(sampler="direct", eta=0.5, n_iter=200, thin=5, n_jobs=1, random_state=seed).fit(
+            corpus
+        )
     fitted = time.process_time()
     found = model.consensus()
     agreed = time.process_time()

@@ -25,7 +25,9 @@ def main():
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = HDP("direct", eta=0.5, n_iter=600, n_chains=4, n_jobs=1, random_state=0).fit(corpus)
+        model = HDP(
+            sampler="direct", eta=0.5, n_iter=600, n_chains=4, n_jobs=1, random_state=0
+        ).fit(corpus)
     fitted = time.process_time()
     groups = {"party": GROUPS["party"], "period": GROUPS["period"]}
     found = check_words(model, corpus, groups, n_samples=20)

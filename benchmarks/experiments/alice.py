@@ -98,10 +98,10 @@ def climb(method, K, train, hyper, seeds, tol):
     fits = [
         FiniteHMM(
             K,
-            method,
-            hyper["alpha"] / K,
-            hyper["eta"],
-            27,
+            method=method,
+            alpha=hyper["alpha"] / K,
+            eta=hyper["eta"],
+            n_symbols=27,
             n_iter=LONGEST,
             tol=tol,
             n_restarts=1,
@@ -132,7 +132,7 @@ def infinite(train, test, seed, n_iter, arms):
     "The HDP-HMM from one state and from fifty; its hyperparameters."
     import numpy as np
 
-    from hdp_nb import HDPHMM
+    from hdp_nb import HDPHMM, Gamma
     from hdp_nb.mcmc.convergence import split_rhat
 
     found, hyper = {}, {}
@@ -141,9 +141,7 @@ def infinite(train, test, seed, n_iter, arms):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = HDPHMM(
-                eta=0.3,
-                eta_prior=(1, 1),
-                n_symbols=27,
+                prior={"eta": Gamma(1, 1), "n_symbols": 27},
                 moves=moves,
                 n_iter=n_iter,
                 thin=n_iter // 80,

@@ -37,12 +37,12 @@ def makers(n_iter, **more):
     "{name: a function that makes the model with a random_state}."
     from functools import partial
 
-    from hdp_nb import HDP, HNHDP, NestedDP
+    from hdp_nb import HDP, HNHDP, Gamma, NestedDP
 
     chain = dict(n_iter=n_iter, n_chains=1, n_jobs=1)
     nested = {**chain, "init": None, **more}
     return {
-        "HDP": partial(HDP, "direct", gamma_prior=(5, 0.1), alpha_prior=(0.1, 0.1), **chain),
+        "HDP": partial(HDP, sampler="direct", gamma=Gamma(5, 0.1), alpha=Gamma(0.1, 0.1), **chain),
         "NDP": partial(NestedDP, **nested),
         "mixture": partial(NestedDP, **{**nested, "n_topics": 1}),
         "hNHDP-nosel": partial(HNHDP, word_selection=False, **nested),

@@ -105,7 +105,7 @@ def online(split_merge):
         model = OnlineHDP(
             n_topics=100,
             split_merge=split_merge,
-            eta=eta,
+            eta=None,  # learned
             n_docs=corpus.n_docs,
             batch_size=200,
             random_state=seed,

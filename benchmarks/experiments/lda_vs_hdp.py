@@ -33,7 +33,7 @@ from benchmarks.common import load, machine, save, saved, short, table
 SIZES = (1, 2, 4, 8)
 ARMS = {
     "direct": dict(sampler="direct", moves=0),
-    "direct, split-merge": dict(sampler="direct", moves=0, split_merge=10),
+    "direct, split-merge": dict(sampler="direct", moves=(0, 10)),
     "direct, topic moves": dict(sampler="direct", moves="auto"),
     "hybrid": dict(sampler="hybrid", moves=0),
     "hybrid, topic moves": dict(sampler="hybrid", moves="auto"),
@@ -42,12 +42,13 @@ ARMS = {
 
 def models(options):
     "{name: what makes the model of `eta` and what else a chain takes}."
-    from hdp_nb import HDP, LDA
+    from hdp_nb import HDP, LDA, Moves
 
     made = {f"LDA {K}": (LDA, dict(n_topics=K)) for K in options.topics}
     for K in options.learned:
         made[f"LDA {K}, learned"] = (LDA, dict(n_topics=K, weights="learned"))
     for arm, how in ARMS.items():
+        how = how | {"moves": Moves(*how["moves"])} if isinstance(how["moves"], tuple) else how
         made |= {f"{arm}, from {k}": (HDP, dict(init=k, **how)) for k in options.starts}
     return {
         arm: how
@@ -151,7 +152,7 @@ def main():
         key = f"{arm}, eta {eta}, fold {fold}"
         if key in found["runs"]:
             continue
-        prior = {"eta_prior": (1, 1)} if eta == "learned" else {"eta": float(eta)}
+        prior = {"eta": None if eta == "learned" else float(eta)}
         train, test = corpus[pile != fold], corpus[pile == fold]
         found["runs"][key] = run(
             kind, how | prior, train, test, fold, options.sweeps, options.score_every

@@ -231,9 +231,9 @@ def real_topics(seed=0, n_docs=600, n_iter=150):
         kinds.append(Path(name).stem)
     rows = [sp.csr_array((d, (r, c)), (n, len(number))) for d, r, c, n in parts]
     corpus, last = Corpus.from_matrix(sp.vstack(rows).tocsr()), {}
-    HDP(
-        "direct", eta=0.1, eta_prior=None, moves=0, n_iter=n_iter, n_chains=1, random_state=seed
-    ).fit(corpus, callback=lambda sweep, state: last.update(state=state))
+    HDP(sampler="direct", eta=0.1, moves=0, n_iter=n_iter, n_chains=1, random_state=seed).fit(
+        corpus, callback=lambda sweep, state: last.update(state=state)
+    )
     state = last["state"]
     K = int(state.K)
     n = np.zeros((corpus.n_docs, K))

@@ -112,7 +112,7 @@ def sampled(train, curve, seed):
     "Fill the curve of direct assignment, without moves."
     import numpy as np
 
-    from hdp_nb import HDP
+    from hdp_nb import HDP, Gamma
 
     def note(sweep, state):
         def last():
@@ -124,9 +124,8 @@ def sampled(train, curve, seed):
             raise KeyboardInterrupt  # ends the run as Ctrl-C would
 
     HDP(
-        "direct",
-        eta=0.5,
-        eta_prior=(1, 1),
+        sampler="direct",
+        eta=Gamma(1, 1),
         moves=0,
         n_iter=100_000,
         n_chains=1,

@@ -81,22 +81,15 @@ def sampled(train, eta, learn, seed, n_iter=240):
     "The last state of direct assignment, in the same form."
     import numpy as np
 
-    from hdp_nb import HDP
+    from hdp_nb import HDP, Gamma
 
-    last, prior = {}, (1, 1) if learn else None
+    last, prior = {}, Gamma(1, 1) if learn else eta
 
     def note(sweep, state):
         last["state"] = state
 
     HDP(
-        "direct",
-        eta=eta,
-        eta_prior=prior,
-        moves=0,
-        n_iter=n_iter,
-        n_chains=1,
-        n_jobs=1,
-        random_state=seed,
+        sampler="direct", eta=prior, moves=0, n_iter=n_iter, n_chains=1, n_jobs=1, random_state=seed
     ).fit(train, callback=note)
     state = last["state"]
     K = int(state.K)

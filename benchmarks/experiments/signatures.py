@@ -94,7 +94,7 @@ def find(method, X, kind, power, options):
     import numpy as np
     from scipy.sparse import csr_array
 
-    from hdp_nb import HDP, Corpus, TreeHDP
+    from hdp_nb import HDP, Corpus, Gamma, TreeHDP
 
     if method == "NMF":
         n, best = X.sum(), None
@@ -106,16 +106,17 @@ def find(method, X, kind, power, options):
                 best = score, phi, rank
         return best[1] / best[1].sum(axis=1, keepdims=True), {"rank": best[2], "tokens": int(n)}
     corpus = Corpus.from_matrix(csr_array(X), groups={"type": [f"t{k}" for k in kind]})
-    chains = dict(n_jobs=1, random_state=0, eta_prior=(1, 1), **options)
+    seconds = options["max_time"]
+    chains = dict(n_jobs=1, random_state=0, eta=Gamma(1, 1), n_iter=options["n_iter"])
     if method == "HDP":
-        model = HDP("blocked", eta=0.5, **chains)
+        model = HDP(sampler="blocked", **chains)
     elif method == "HDP, power":
-        model = HDP("blocked", power=power, eta=0.5, **chains)
+        model = HDP(sampler="blocked", power=power, **chains)
     else:
-        model = TreeHDP(["type"], power=power, eta=0.5, **chains)
+        model = TreeHDP(["type"], power=power, **chains)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(corpus)
+        model.fit(corpus, max_time=seconds)
     keep = model.topic_shares_ >= LEAST_SHARE
     n_k = model.samples_[-1].n_vk.sum()
     rhat = {name: float(row.rhat) for name, row in model.convergence_.items()}

@@ -26,6 +26,7 @@ ETA, PROPOSALS, UNTIL = 0.2, 10, 50
 
 def make(sampler, arm, n_iter, seed):
     from hdp_nb import HDP
+    from hdp_nb.moves.schedule import Moves
     from hdp_nb.moves.split_merge import HDPSplitMerge
 
     class Uniform(HDP):
@@ -34,11 +35,13 @@ def make(sampler, arm, n_iter, seed):
             return HDPSplitMerge(made.base, made.n_proposals, made.until, anchors="uniform")
 
     return (Uniform if arm == "uniform" else HDP)(
-        sampler,
+        sampler=sampler,
         eta=ETA,
-        moves=1 if arm == "topic moves" else 0,
-        split_merge=PROPOSALS if arm in ("uniform", "informed") else 0,
-        split_merge_until=UNTIL,
+        moves=Moves(
+            1 if arm == "topic moves" else 0,
+            split_merge=PROPOSALS if arm in ("uniform", "informed") else 0,
+            until=UNTIL,
+        ),
         init="sequential",
         n_iter=n_iter,
         burn_in=n_iter // 2,

@@ -46,7 +46,7 @@ def run(data, sampler, start, seed, sweeps, moves, eta=0.5):
     def make(corpus):
         begin = start if start == "sequential" else len(truth.phi) if long else int(start)
         moved = "auto" if moves else 0
-        model = HDP(sampler, eta=eta, moves=moved, init=begin, n_iter=sweeps, n_jobs=1)
+        model = HDP(sampler=sampler, eta=eta, moves=moved, init=begin, n_iter=sweeps, n_jobs=1)
         return model._sampler(corpus)
 
     tiny = make(corpus[:10])  # compiles

@@ -24,13 +24,15 @@ def run(corpus, sampler, moves, eta, seed, seconds):
     "Scores at the marks, and how many sweeps had been made."
     import numpy as np
 
-    from hdp_nb import HDP
+    from hdp_nb import HDP, Moves
     from hdp_nb.evaluation.scores import document_completion
 
     train, test = load(corpus)[0].split_docs(0.1, 0)
 
     def make(corpus):
-        return HDP(sampler, eta=eta, moves=moves, split_merge=0, init=100)._sampler(corpus)
+        return HDP(sampler=sampler, eta=eta, moves=Moves(moves, split_merge=0), init=100)._sampler(
+            corpus
+        )
 
     def sweep_through(model, rng, state, seconds):
         clock, sweeps = 0.0, 0

@@ -94,7 +94,7 @@ def em(x, n, K=30):
     from hdp_nb.sequences.finite import FiniteHMM
     from hdp_nb.sequences.samplers import check_sequences
 
-    model = FiniteHMM(K, "ml", n_symbols=27)
+    model = FiniteHMM(K, method="ml", n_symbols=27)
     _, sequences = check_sequences(x, None, "categorical", None, 27)
     rng, seconds = np.random.default_rng(0), {"hdp_nb": [], "hmmlearn": []}
     theta = [rng.dirichlet(np.ones(K)), rng.dirichlet(np.ones(K), K), rng.dirichlet(np.ones(27), K)]
@@ -163,10 +163,10 @@ def large_fit(method, moves, n_steps, n_iter):
 
     warnings.simplefilter("ignore")
     x, options = letters(n_steps, K=10)[1], dict(moves=moves, n_symbols=27, random_state=0)
-    HDPHMM(method, n_iter=12, burn_in=2, max_states=20, **options).fit(x[:500])  # compiles
+    HDPHMM(sampler=method, n_iter=12, burn_in=2, max_states=20, **options).fit(x[:500])  # compiles
     forget_peak()
     found, begin = {"before": memory()}, time.process_time()
-    model = HDPHMM(method, n_iter=n_iter, burn_in=2, max_states=20, **options).fit(x)
+    model = HDPHMM(sampler=method, n_iter=n_iter, burn_in=2, max_states=20, **options).fit(x)
     found |= {"peak": peak_memory(), "states": model.n_states_}
     found["seconds"] = (time.process_time() - begin) / (2 * n_iter)
     print(json.dumps({name: round(value, 2) for name, value in found.items()}))

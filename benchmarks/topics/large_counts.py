@@ -64,7 +64,7 @@ def predictions(sampler, state, counts):
 
     from hdp_nb import HDP, Corpus
 
-    model = HDP("blocked", n_iter=2, n_chains=1, init=1, moves=0, random_state=0)
+    model = HDP(sampler="blocked", n_iter=2, n_chains=1, init=1, moves=0, random_state=0)
     model.fit(sampler.corpus)
     model.samples_, model.best_ = [sampler.snapshot(state)], 0
     model = model.one_sample()
@@ -93,7 +93,7 @@ def fits():
     rng, found = np.random.default_rng(0), []
     phi = rng.dirichlet(np.full(KINDS, 0.3), 12)
     for sampler in ("blocked", "crf"):  # compiled before anything is measured
-        HDP(sampler, n_iter=12, n_jobs=1, random_state=0).fit(rng.poisson(2.0, (20, KINDS)))
+        HDP(sampler=sampler, n_iter=12, n_jobs=1, random_state=0).fit(rng.poisson(2.0, (20, KINDS)))
     for n, samplers in ((3000, ("blocked", "crf", "blocked")), (10_000, ("blocked", "crf"))):
         X = rng.multinomial(n, rng.dirichlet(np.full(12, 0.15), 200) @ phi)
         per_cell, sweeps = n * 200 / np.count_nonzero(X), 150
@@ -101,7 +101,7 @@ def fits():
             began = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = HDP(sampler, n_iter=sweeps, n_jobs=1, random_state=0).fit(X)
+                model = HDP(sampler=sampler, n_iter=sweeps, n_jobs=1, random_state=0).fit(X)
             cpu = time.process_time() - began
             cosine = cosines(phi, model.components_).max(axis=1)
             found.append(

@@ -234,7 +234,7 @@ def run_hdp(documents, scorer, seed, budgets, sampler="auto", lacking=()):
 
     def chains(seconds, only=(0, 1)):
         "What is told of chains that begin from one topic and from a hundred."
-        model = HDP(sampler)
+        model = HDP(sampler=sampler)
         samplers = begin_apart(model._sampler(documents), model.n_chains)
         rngs = np.random.default_rng(seed).spawn(model.n_chains)
         return [Run(samplers[i], rngs[i], seconds).told() for i in only]

@@ -14,14 +14,14 @@ from benchmarks.common import machine, save, table
 
 def cases():
     "{name: sampler}"
-    from hdp_nb import HDP, TreeHDP, load_corpus
+    from hdp_nb import HDP, Moves, TreeHDP, load_corpus
     from hdp_nb.corpora.corpus import Corpus
     from hdp_nb.models.topic_models import SAMPLERS
 
     corpus = load_corpus("sotu")
     plain = dict(moves=0, init=50, n_chains=1)
     for sampler in SAMPLERS:
-        yield sampler, HDP(sampler, split_merge=0, **plain)._sampler(corpus)
+        yield sampler, HDP(sampler=sampler, moves=Moves(split_merge=0), **plain)._sampler(corpus)
     years = {"decade": [str(label)[:3] for label in next(iter(corpus.groups.values()))]}
     grouped = Corpus(corpus.x, corpus.offsets, corpus.vocab, years)
     yield "tree", TreeHDP(**plain)._sampler(grouped)

@@ -200,7 +200,7 @@ def main():
     rows, pieces = [], {}
     for K in (20, 100, 300):
         lam = (
-            OnlineHDP(K, split_merge=False, batch_size=500, n_passes=1, random_state=0)
+            OnlineHDP(n_topics=K, split_merge=False, batch_size=500, n_passes=1, random_state=0)
             .fit(every)
             .state_["lam"]
         )

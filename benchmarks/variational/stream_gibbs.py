@@ -32,6 +32,7 @@ from benchmarks.distributed import streaming
 from hdp_nb import HDP, OnlineHDP
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.evaluation.scores import document_completion
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.variational.bound import VariationalState
 from hdp_nb.variational.online import predict_tokens
 
@@ -128,8 +129,8 @@ def sampler(train, marks, seed, judged, **params):
             raise KeyboardInterrupt
         clock[0] = time.process_time()
 
-    common = {"eta_prior": (1, 1), "n_iter": 20_000, "n_chains": 1, "n_jobs": 1}
-    HDP("direct", init=100, random_state=seed, **common, **params).fit(train, callback=look)
+    common = {"eta": Gamma(1, 1), "n_iter": 20_000, "n_chains": 1, "n_jobs": 1}
+    HDP(sampler="direct", init=100, random_state=seed, **common, **params).fit(train, callback=look)
     return rows
 
 
@@ -143,7 +144,7 @@ def main():
         model = OnlineHDP(e_step=e_step, batch_size=100).partial_fit(small[:100])
         model.partial_fit(small[100:])
     for moves in ("auto", 0):
-        HDP("direct", eta_prior=(1, 1), n_iter=120, n_chains=1, moves=moves).fit(small[:50])
+        HDP(sampler="direct", eta=Gamma(1, 1), n_iter=120, n_chains=1, moves=moves).fit(small[:50])
     for name in options.sets:
         rows = [row for row in saved("stream_gibbs").get("rows", []) if row["set"] != name]
         for seed in range(options.seeds if name != "long" else 1):

@@ -136,28 +136,58 @@ _MODEL = (
     "seed_words",
     "seed_strength",
 )
+# Of these what is a parameter of the estimators by itself.
+_PARAMETERS = "moves", "n_iter", "burn_in", "thin", "init", "n_chains"
+_USUAL_PRIOR = [1.0, 1.0]
 _READING = (
     *("corpus", "format", "vocab", "column", "encoding"),
     *("stop_words", "min_df", "max_df", "min_count", "phrases"),
 )
 
 
+def _settle_priors(args: argparse.Namespace) -> None:
+    "A concentration that is given has no prior, unless one was asked for."
+    for name in ("alpha", "gamma"):
+        if getattr(args, name) is not None and getattr(args, f"{name}_prior") is _USUAL_PRIOR:
+            setattr(args, f"{name}_prior", None)
+
+
+def _concentration_of(args: argparse.Namespace, name: str) -> Any:
+    "The number to hold fixed, or the prior, that the options of a concentration ask for."
+    value, prior = getattr(args, name), getattr(args, f"{name}_prior")
+    if prior is None:
+        return 1.0 if value is None and name != "eta" else value
+    if value is not None:
+        raise ValueError(
+            f"--{name} holds {name} fixed and --{name}-prior has it learned: takes one of them, got"
+            f" --{name} {value:g} and --{name}-prior {','.join(map(str, prior))}"
+        )
+    try:
+        return hdp_nb.Gamma(*prior)
+    except ValueError as error:
+        raise ValueError(f"--{name}-prior: {error}") from error
+
+
 def _estimator(args: argparse.Namespace) -> Any:
-    "An HDP or, with --levels, a TreeHDP, whose levels all begin with alpha and its prior."
-    settings = {name: getattr(args, name) for name in _MODEL}
+    "An HDP or, with --levels, a TreeHDP, whose levels all have alpha or its prior."
+    settings = {name: getattr(args, name) for name in _PARAMETERS}
+    settings["eta"] = _concentration_of(args, "eta")
+    alpha, gamma = _concentration_of(args, "alpha"), _concentration_of(args, "gamma")
+    if args.seed_words is not None:
+        most = hdp_nb.topics.seeds.MOST_STRENGTH
+        hdp_nb.utils.checks.check_int("--seed-strength", args.seed_strength, 1, most)
+        settings["seed_words"] = hdp_nb.SeedWords(args.seed_words, args.seed_strength)
     if args.levels is None:
-        return hdp_nb.HDP(**settings)
+        if args.split_merge != "auto":
+            settings["moves"] = hdp_nb.Moves(args.moves, split_merge=args.split_merge)
+        return hdp_nb.HDP(alpha=alpha, gamma=gamma, sampler=args.sampler, **settings)
     for name, only in (("sampler", ("direct",)), ("split_merge", ("auto", 0))):
-        if settings.pop(name) not in only:
+        if getattr(args, name) not in only:
             raise ValueError(
                 f"--levels takes {option_name(name)} {only[-1]} only, got {getattr(args, name)}"
             )
-    alpha, gamma, alpha_prior, gamma_prior = (
-        settings.pop(name) for name in ("alpha", "gamma", "alpha_prior", "gamma_prior")
-    )
-    below = len(args.levels) + 1
-    concentrations, priors = [gamma, *[alpha] * below], [gamma_prior, *[alpha_prior] * below]
-    return hdp_nb.TreeHDP(args.levels, concentrations, priors, **settings)
+    concentrations = [gamma, *[alpha] * (len(args.levels) + 1)]
+    return hdp_nb.TreeHDP(args.levels, concentrations=concentrations, **settings)
 
 
 def _settings(args: argparse.Namespace) -> dict[str, Any]:
@@ -197,6 +227,7 @@ def _fit(args: argparse.Namespace) -> int:
 def _fit_source(args: argparse.Namespace) -> int:
     "`hdp_nb fit`, of documents in a file."
     begin = time.monotonic()
+    _settle_priors(args)
     out = Path(os.path.realpath(args.out) if os.path.islink(args.out) else args.out)
     check_out(out, args.overwrite)
     if args.overwrite and (out / "summary.json").is_file():
@@ -237,7 +268,9 @@ def _default_sampler(args: argparse.Namespace, train: Any) -> str:
     "Where no sampler is named: its own name, not 'auto', for settings that say what ran."
     if args.levels is not None or args.seed_words is not None:
         return "direct"
-    return hdp_nb.HDP(init=args.init, split_merge=args.split_merge).choose_sampler(train)
+    return hdp_nb.HDP(
+        init=args.init, moves=hdp_nb.Moves(split_merge=args.split_merge)
+    ).choose_sampler(train)
 
 
 def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> Any:
@@ -260,7 +293,10 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
         said_last = hdp_nb.ConvergenceWarning  # by the last line that is printed
         with warnings.catch_warnings(action="ignore", category=said_last):
             model.fit(
-                train, callback=lambda sweep, state: note.cancel(), checkpoint=part / f"{name}.npz"
+                train,
+                callback=lambda sweep, state: note.cancel(),
+                checkpoint=part / f"{name}.npz",
+                max_time=args.max_time,
             )
         # Settings that make no difference to the result make none to the files.
         return model.set_params(n_jobs=None, verbose=False)
@@ -496,23 +532,23 @@ def _add_model(group: Any) -> None:
             "Dirichlet parameter of the topics, held fixed: smaller gives more and sharper ones"
             " (learned)",
         ),
-        ("--alpha", 1.0, "concentration of the documents, and of --levels, to begin with"),
-        ("--gamma", 1.0, "concentration of the corpus, to begin with"),
+        ("--alpha", None, "concentration of the documents, and of --levels, held fixed (learned)"),
+        ("--gamma", None, "concentration of the corpus, held fixed (learned)"),
     ):
         add_option(group, flag, text, type=float, default=default)
     for name in ("alpha", "gamma"):
         group.add_argument(
             f"--{name}-prior",
             type=prior_argument,
-            default=[1.0, 1.0],
+            default=_USUAL_PRIOR,
             metavar="SHAPE,RATE",
-            help=f"gamma prior of {name}; 'fixed' holds it where it is (1,1)",
+            help=f"gamma prior of {name}; 'fixed' holds it at --{name}, or at 1 (1,1)",
         )
     group.add_argument(
         "--eta-prior",
         type=gamma_argument,
         metavar="SHAPE,RATE",
-        help="gamma prior of eta, which is then learned, from --eta if that is given (1,1)",
+        help="gamma prior of eta, which is then learned; not together with --eta (1,1)",
     )
     group.add_argument(
         "--seed-words",

@@ -110,12 +110,12 @@ def _fit_shards(args: argparse.Namespace) -> int:
             raise ValueError("--n-iter takes --model hdp, got --model online")
         if args.moves != "auto":
             raise ValueError("--moves takes --model hdp: online inference has moves of its own")
-        model = hdp_nb.OnlineHDP(args.init or 10, n_passes=args.n_passes or 1, **common)
+        model = hdp_nb.OnlineHDP(n_topics=args.init or 10, n_passes=args.n_passes or 1, **common)
     else:
         if args.n_passes is not None:
             raise ValueError("--n-passes takes --model online, got --model hdp")
         model = hdp_nb.HDP(
-            "parallel",
+            sampler="parallel",
             n_chains=1,
             n_iter=args.n_iter or 300,
             init=args.init or "opposite",

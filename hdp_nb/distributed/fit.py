@@ -47,7 +47,7 @@ from ..mcmc.chain import run_chain, with_attributes
 from ..mcmc.convergence import ConvergenceWarning
 from ..models.topic_models import HDP
 from ..models.variational_models import OnlineHDP
-from ..moves.schedule import check_moves
+from ..moves.schedule import as_moves
 from ..topics.anchors import anchor_topics
 from ..topics.counts import TopicCounts
 from ..topics.direct import DirectState
@@ -484,18 +484,15 @@ def fit(
         isinstance(model, HDP)
         and model.sampler == "parallel"
         and model.n_chains == 1
-        and model.split_merge in ("auto", 0)
+        and as_moves(model.moves).split_merge in ("auto", 0)
         and model.seed_words is None
     ):
         raise ValueError(
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
             f" words and no split-merge moves, got {model!r}"
         )
-    if not online and (model.max_time is not None or model.power != 1):
-        raise ValueError(
-            "max_time must be None and power 1 for a fit from shards, which Ctrl-C ends and the"
-            f" next call goes on with; got max_time={model.max_time!r}, power={model.power!r}"
-        )
+    if not online and model.power != 1:
+        raise ValueError(f"power must be 1 for a fit from shards, got {model.power!r}")
     if online and n_anchors is not None:
         raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
     if online and model.e_step != "variational":
@@ -568,8 +565,7 @@ def _begin_with_sample(
             n_chains=2,
             n_iter=SAMPLE_SWEEPS,
             burn_in=None,
-            alpha_per_document=False,
-            moves="auto" if model.moves != 0 else 0,
+            moves="auto" if as_moves(model.moves).n != 0 else 0,
             random_state=int(rng.integers(2**31)),
         )
         with warnings.catch_warnings():
@@ -620,9 +616,10 @@ def _begin_with_anchors(
     """
     path = run / "anchors.npz"
     if not path.exists():
+        at = model._concentrations()
         try:
             counts = anchor_topics(
-                pairs, n_anchors, alpha=model.alpha, gamma=model.gamma, random_state=rng
+                pairs, n_anchors, alpha=at["alpha"], gamma=at["gamma"], random_state=rng
             )
         except ValueError as error:
             raise ValueError(f"n_anchors: {error}") from error
@@ -637,8 +634,8 @@ def _begin_with_anchors(
 
 def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
-    n = check_moves(model.moves)
-    moves = AUTO_GROUPS if n is None else check_int("moves", n, 0, MOST_GROUPS)
+    n = as_moves(model.moves).n
+    moves = AUTO_GROUPS if isinstance(n, str) else check_int("moves", n, 0, MOST_GROUPS)
     model.burn_in_ = (
         n_iter // 2 if model.burn_in is None else check_int("burn_in", model.burn_in, 0, n_iter - 1)
     )
@@ -654,13 +651,9 @@ def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
         corpus,
         run,
         eta,
-        model.alpha,
-        model.gamma,
-        model.alpha_prior,
-        model.gamma_prior,
-        init,
-        eta_prior,
-        model.alpha_per_document,
+        **model._concentrations(),
+        init=init,
+        eta_prior=eta_prior,
         n_threads=n_threads,
         client=client,
         place=place,

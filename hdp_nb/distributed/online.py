@@ -151,7 +151,8 @@ class OnlineShardSampler:
     def init(self, rng: np.random.Generator) -> OnlineShardState:
         "Return the state before the first shard."
         model, way = self.model, VariationalStream(self.model.n_topics)
-        state = way.start(rng, self.corpus.n_words, model.alpha, model.gamma, model.eta)
+        at, _ = model._split()
+        state = way.start(rng, self.corpus.n_words, at["alpha"], at["gamma"], at["eta"])
         return OnlineShardState(state, np.arange(self.corpus.n_shards), np.array(0))
 
     def start(self, k: int) -> "OnlineShardSampler":

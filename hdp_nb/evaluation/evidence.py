@@ -22,7 +22,7 @@ from ..corpora.corpus import Corpus, as_corpus
 from ..corpora.counting import count_texts, is_texts
 from ..mcmc.chain import with_attributes
 from ..mcmc.convergence import ConvergenceWarning, effective_draws
-from ..mcmc.priors import is_free
+from ..mcmc.priors import ConcentrationPrior, is_free
 from ..mixtures.dp import make_log_likelihood
 from ..mixtures.likelihood import Likelihood
 from ..models.mixture_models import DPMixture
@@ -281,11 +281,8 @@ class _Path(NamedTuple):
 
 def _check_fixed(model: Any, what: str) -> None:
     "Refuse a model whose eta is learned."
-    if model.eta is None or getattr(model, "eta_prior", None) is not None:
-        raise ValueError(
-            f"eta must be a number and eta_prior None where {what}, got eta={model.eta!r} and"
-            f" eta_prior={getattr(model, 'eta_prior', None)!r}"
-        )
+    if model.eta is None or isinstance(model.eta, ConcentrationPrior):
+        raise ValueError(f"eta must be a number where {what}, got {model.eta!r}")
 
 
 def _by_powers(R: int, begin: Callable, sweep: Callable, log_p: Callable) -> _Path:
@@ -308,14 +305,7 @@ def _as_fit_counts(X):
 def _topic_path(model: Any, X: Any, R: int) -> _Path:
     "The path of an HDP or LDA."
     _check_fixed(model, "the likelihood has a power")
-    options: dict[str, Any] = dict(
-        eta=model.eta,
-        alpha=model.alpha,
-        gamma=model.gamma,
-        alpha_prior=model.alpha_prior,
-        gamma_prior=model.gamma_prior,
-        alpha_per_document=model.alpha_per_document,
-    )
+    options: dict[str, Any] = model._concentrations() | {"eta": model.eta}
     corpus = _as_fit_counts(X)
     if isinstance(model, HDP):
         sampler: Any = PoweredHDP(corpus, init=1, **options)

@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['FIXED', 'GAMMA', 'LOG_NORMAL', 'FIXED_PRIOR', 'ConcentrationPrior', 'fixed_prior',
-           'gamma_prior', 'log_normal_prior', 'as_prior', 'prior_to_dict', 'prior_from_dict',
+           'Gamma', 'LogNormal', 'as_prior', 'as_concentration', 'prior_to_dict', 'prior_from_dict',
            'log_density', 'is_free', 'conjugate_part', 'scaled_prior', 'make_slice_update',
            'resample_from']
 
 # %% ../../nbs/05_mcmc/02_priors.ipynb #891b7591
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,7 +22,7 @@ FIXED, GAMMA, LOG_NORMAL = 0, 1, 2
 
 
 class ConcentrationPrior(NamedTuple):
-    """Prior of a concentration, as `gamma_prior`, `log_normal_prior` and `fixed_prior` make it.
+    """Prior of a concentration, as `Gamma`, `LogNormal` and `fixed_prior` make it.
 
     Attributes
     ----------
@@ -39,6 +40,25 @@ class ConcentrationPrior(NamedTuple):
     def free(self) -> bool:
         "Whether the parameter is to be inferred; otherwise it is held fixed."
         return self.kind != FIXED
+
+    @property
+    def start(self) -> float:
+        "Where a chain begins: the mean of a Gamma prior, the median of a log-normal one."
+        if self.kind == GAMMA:
+            log_start = math.log(self.first) - math.log(self.second)
+        else:
+            log_start = self.first
+        return math.exp(min(max(log_start, -20.0), 20.0)) if self.free else math.nan
+
+    def __repr__(self) -> str:
+        if not self.free:
+            return "fixed_prior()"
+        shown = (int(x) if float(x).is_integer() else x for x in (self.first, self.second))
+        return f"{'Gamma' if self.kind == GAMMA else 'LogNormal'}({', '.join(map(repr, shown))})"
+
+    def __call__(self, x: float) -> float:
+        "Density at x > 0. (Scikit-learn wants defaults of parameters to be numbers or callable.)"
+        return math.exp(self.log_density(x))
 
     def log_density(self, x: float) -> float:
         "Natural logarithm of the density at x > 0, normalised; 0 where the parameter is fixed."
@@ -65,8 +85,8 @@ def fixed_prior() -> ConcentrationPrior:
     return FIXED_PRIOR
 
 
-def gamma_prior(shape: float, rate: float) -> ConcentrationPrior:
-    """Make a Gamma prior, of mean shape / rate and variance shape / rate^2.
+def Gamma(shape: float, rate: float) -> ConcentrationPrior:
+    """Make a Gamma prior of a concentration, of mean shape / rate and variance shape / rate^2.
 
     Parameters
     ----------
@@ -81,10 +101,15 @@ def gamma_prior(shape: float, rate: float) -> ConcentrationPrior:
     ValueError
         If a parameter is not a finite number above 0.
     """
-    return as_prior("prior", (shape, rate))
+    numeric = all(isinstance(x, numbers.Real) and 0 < x < math.inf for x in (shape, rate))
+    if not numeric:
+        raise ValueError(
+            f"Gamma must have a finite shape and a finite rate above 0, got {shape!r} and {rate!r}"
+        )
+    return as_prior("Gamma", (shape, rate))
 
 
-def log_normal_prior(mean: float, sd: float) -> ConcentrationPrior:
+def LogNormal(mean: float, sd: float) -> ConcentrationPrior:
     """Make a log-normal prior, under which the logarithm of the concentration is Normal.
 
     Parameters
@@ -103,8 +128,11 @@ def log_normal_prior(mean: float, sd: float) -> ConcentrationPrior:
     ValueError
         If a parameter is not finite, or `sd` is not above 0.
     """
-    if not (math.isfinite(mean) and 0 < sd < np.inf):
-        raise ValueError(f"mean and sd must be finite, sd above 0; got {mean!r} and {sd!r}")
+    numeric = all(isinstance(x, numbers.Real) and math.isfinite(x) for x in (mean, sd))
+    if not (numeric and sd > 0):
+        raise ValueError(
+            f"LogNormal must have a finite mean and a finite sd above 0, got {mean!r} and {sd!r}"
+        )
     return ConcentrationPrior(LOG_NORMAL, float(mean), float(sd))
 
 # %% ../../nbs/05_mcmc/02_priors.ipynb #60ce416c
@@ -143,6 +171,47 @@ def as_prior(name: str, prior: Any) -> ConcentrationPrior:
     if not all(1e-50 <= value <= 1e50 for value in (shape, rate)):  # squares would overflow
         raise ValueError(f"{name} must have a shape and a rate from 1e-50 to 1e+50, got {prior!r}")
     return ConcentrationPrior(GAMMA, shape, rate)
+
+
+def as_concentration(
+    name: str, value: Any, start: float | None = None, zero: bool = False
+) -> tuple[float, ConcentrationPrior]:
+    """Split an estimator's concentration into a value to start from and a prior.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name, for the message.
+    value : float > 0 or ConcentrationPrior
+        A number is held fixed, a prior is learned.
+    start : float, optional
+        Where a concentration that is learned starts; by default at the mean of a Gamma prior, at
+        the median of a log-normal one.
+    zero : bool
+        Whether the number may be 0.
+
+    Returns
+    -------
+    start : float
+    prior : ConcentrationPrior
+
+    Raises
+    ------
+    ValueError
+        If `value` is neither.
+    """
+    if isinstance(value, ConcentrationPrior) and value.free:
+        return (value.start if start is None else start), value
+    number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if number and 0 <= value < math.inf and (zero or value > 0):
+        return float(value), FIXED_PRIOR
+    hint = ""
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        hint = f"; write Gamma({value[0]!r}, {value[1]!r}) for a prior"
+    raise ValueError(
+        f"{name} must be a finite number {'of at least' if zero else 'above'} 0, which is held"
+        f" fixed, or a prior such as Gamma(1, 1), which is learned; got {value!r}{hint}"
+    )
 
 
 _NAMES = {FIXED: "fixed", GAMMA: "gamma", LOG_NORMAL: "log_normal"}

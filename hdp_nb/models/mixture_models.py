@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from functools import partial
 from inspect import signature
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,29 +22,37 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.convergence import begin_apart
+from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.dp import DPMixtureSampler, point_partition
 from ..mixtures.likelihood import Likelihood, make_dirichlet_prior
 from ..mixtures.normal import find_likelihood
 from ..mixtures.row_blocks import ROWS
 from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
-from .base import Callback, PathLike, PriorLike, SampledModel, Seed, with_moves
+from hdp_nb.models.base import (
+    Callback,
+    Concentration,
+    PathLike,
+    SampledModel,
+    Seed,
+    estimator,
+    with_moves,
+)
 from .consensus import Components, group_table
+from ..moves.schedule import Moves, as_moves
 from ..utils.checks import check_rows, check_vocab
 from ..utils.states import check_entries, naming
 
 # %% ../../nbs/10_models/05_mixture_models.ipynb #4b4f29a3
-def hyperparameters(model: Any, fam: Likelihood, argument: str) -> dict[str, Any]:
-    """Return the hyperparameters that an estimator's parameters give a likelihood.
+def hyperparameters(prior: Any, fam: Likelihood) -> dict[str, Any]:
+    """Return the hyperparameters that an estimator's `prior` gives a likelihood.
 
     Parameters
     ----------
-    model : estimator
-        With parameters `eta` and `n_symbols`, for likelihoods whose prior is a Dirichlet
-        distribution over symbols, and `prior`, a dict, for all others.
+    prior : None, dict, or number or array
+        By name; what is no dict is eta, for likelihoods whose prior is a Dirichlet distribution
+        over symbols.
     fam : Likelihood
-    argument : str
-        The parameter that names the likelihood, for the message.
 
     Returns
     -------
@@ -54,30 +62,32 @@ def hyperparameters(model: Any, fam: Likelihood, argument: str) -> dict[str, Any
     Raises
     ------
     ValueError
-        `model.prior` is not for this likelihood, or has a name that it does not know.
+        `prior` is not for this likelihood, or has a name that it does not know.
     """
     if fam.make_prior is make_dirichlet_prior:
-        if model.prior is not None:
-            raise ValueError(
-                f"prior must be None where {argument} is {fam.name!r}, whose prior is eta; got"
-                f" {model.prior!r}"
-            )
-        return {"eta": model.eta} | (
-            {"n_words": model.n_symbols} if fam.scalar and model.n_symbols is not None else {}
-        )
-    names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
-    if not isinstance(model.prior, dict | None) or not set(model.prior or ()) <= set(names):
+        names = ["eta", "n_symbols"] if fam.scalar else ["eta"]
+        if prior is not None and not isinstance(prior, dict):
+            prior = {"eta": prior}
+    else:
+        names = [name for name in signature(fam.make_prior).parameters if name != "n_dims"]
+    if not isinstance(prior, dict | None) or not set(prior or ()) <= set(names):
         raise ValueError(
-            f"prior must be None or a dict of some of {', '.join(names)}, got {model.prior!r}"
+            f"prior must be None or a dict of some of {', '.join(names)}, got {prior!r}"
         )
-    return model.prior or {}
+    given = dict(prior or {})
+    if fam.make_prior is not make_dirichlet_prior:
+        return given
+    n_symbols = given.pop("n_symbols", None)
+    return {"eta": 0.5} | given | ({} if n_symbols is None else {"n_words": n_symbols})
 
 # %% ../../nbs/10_models/05_mixture_models.ipynb #62095c8c
 MAX_COMPARED = 200  # samples; the one to show is found by comparing all pairs of so many
 LEAST_ROWS = 20  # of which more than half may be clusters of their own without a warning
+_PROPOSALS = 2  # to split or merge before a sweep, with moves="auto"
 MANY_ROWS = 20_000  # from which sampler="auto" is "subclusters", where there is that
 
 
+@estimator
 class DPMixture(ClusterMixin, SampledModel):
     """Dirichlet process mixture: clusters and densities, by Gibbs sampling.
 
@@ -92,57 +102,33 @@ class DPMixture(ClusterMixin, SampledModel):
         "normal_inverse_gamma" with unknown mean and variances, or "normal_known_variance" with
         unknown mean; for counts of events "poisson"; or the name of a likelihood of your own that
         was given to `hdp_nb.mixtures.likelihood.register`.
-    alpha : float > 0
-        Concentration: its starting value, or its fixed value if its prior is None. Larger values
-        give more clusters.
-    alpha_prior : (shape, rate), ConcentrationPrior or None
-        A pair is a Gamma prior; `hdp_nb.mcmc.priors` has others. None holds alpha fixed.
-    eta : float > 0 or array
-        Dirichlet parameter of a component, for "categorical" and "multinomial".
-    n_symbols : int or None
-        How many symbols there are, for "categorical"; None is the largest in X plus one.
-    prior : dict or None
-        Hyperparameters of all other likelihoods, by the names of the arguments of the likelihood's
+        The only parameter that need not be named.
+    prior : None, dict, or float > 0 or array
+        Hyperparameters of the components, by the names of the arguments of the likelihood's
         `make_prior`; those not given are set from X. "normal_known_variance" cannot know the
-        variance of a component, `var`, which is 1 unless it is given, whatever the units of X.
+        variance of a component, `var`, which is 1 unless it is given, whatever the units of X. For
+        "categorical" and "multinomial" there are `eta`, the Dirichlet parameter of a component (0.5
+        unless it is given), and, for "categorical", `n_symbols` (the largest in X plus one); what
+        is no dict is `eta`.
+    alpha : float > 0 or prior
+        Concentration: larger values give more clusters. A number is held fixed; a prior,
+        `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned, from its mean or median.
     init : "opposite", None or int
         The start of the chains. "opposite": even chains begin with all rows in one component and
         odd ones with rows in 100 components at random, so that agreement means something. None:
         every row in turn chooses a component given those before it. A number: so many components,
         rows put into them at random.
-    split_merge : int
-        Proposals to split or merge clusters before every sweep (Jain & Neal 2004). Unless it is 0,
-        components are also joined in the first half of the burn-in, at most fifty sweeps; by
-        "subclusters" they are split and dissolved.
-    split_merge_until : int or None
-        How many sweeps, from the first on, have these proposals; None is all.
-    split_merge_scans : int
-        0: a split is proposed by one sequential pass over its rows (Dahl 2003); otherwise by that
-        many restricted Gibbs scans (Jain & Neal 2004), each of which costs as much. By
-        "subclusters" how often parts grown on a sample are fitted to all rows, at least once.
+    moves : "auto", int or Moves
+        Proposals to split or merge clusters before every sweep (Jain & Neal 2004); "auto" is two.
+        Unless there are none, components are also joined in the first half of the burn-in, at most
+        fifty sweeps; by "subclusters" they are split and dissolved. `Moves(scans=..., until=...)`
+        says how splits are proposed, and for how many sweeps.
     sampler : str
         "collapsed": rows one after the other, parameters integrated out. "subclusters": blocks of
         rows at once given drawn parameters (after Chang & Fisher 2013), for the likelihoods
         "normal", "normal_inverse_gamma", "multinomial" and "categorical". "auto": "subclusters" for
         20,000 rows or more of these likelihoods, else "collapsed".
-    n_iter : int or "auto"
-        Sweeps. "auto" runs until the chains agree, for 3,000 sweeps at most.
-    max_time : float or None
-        Seconds after which the run ends, with the sweeps done by then. If these are few, and there
-        is no checkpoint, more than every `thin`-th is kept.
-    burn_in : int or None
-        Sweeps at the start from which no sample is kept; None is half of them.
-    thin : int
-        Of the later sweeps the first is kept, then every `thin`-th.
-    n_chains : int
-        Independent chains; whether they agree takes two or more to say.
-    n_jobs : int or None
-        Threads that run the chains side by side (None or -1: one per core). The result does not
-        depend on it.
-    random_state : None, int or numpy.random.Generator
-        The source of all random numbers; an int makes the fit reproducible.
-    verbose : bool
-        A progress bar on stderr.
+    {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
@@ -155,35 +141,24 @@ class DPMixture(ClusterMixin, SampledModel):
         `trace_["n_components"]`.
     components_ : dict of arrays
         Posterior means of the parameters of these clusters, by name.
-    trace_, traces_ : dict
-        Name to an array with one value per sweep, burn-in included: n_components, log_joint,
-        log_likelihood, alpha, share_1 to share_3 (of the three largest components), log_mixture
-        (log probability of the rows, each given the components of all others, its own summed out:
-        what compares states with different numbers of components; by "subclusters" given drawn
-        weights and parameters); with `split_merge` also
-        splits_proposed, splits_accepted, merges_proposed, merges_accepted, joined (by
-        "subclusters" in any case, and dissolved instead of joined). Of the chain with the highest
-        log_mixture, and of all, with shape (n_chains, n_iter).
+    {trace_}
+        Among them n_components, log_joint, log_likelihood, alpha, share_1 to share_3 (of the three
+        largest components), log_mixture (log probability of the rows, each given the components of
+        all others, its own summed out: what compares states with different numbers of components;
+        by "subclusters" given drawn weights and parameters); with `moves` also splits_proposed,
+        splits_accepted, merges_proposed, merges_accepted, joined (by "subclusters" in any case,
+        and dissolved instead of joined).
+    {traces_}
     samples_ : dict of arrays
         Kept samples of all chains: component `z` of every row, (n_samples, n), and `alpha`,
         (n_samples,).
-    sample_chain_ : int array, shape (n_samples,)
-        The chain that each sample is from.
+    {sample_chain_}
     data_ : array
         The rows of the fit, which predictions need.
-    vocabulary_ : list of str or None
-        Words of the Corpus of the fit, which a later Corpus must be over:
-        `corpus.over(model.vocabulary_)` brings it there.
+    {vocabulary_, n_features_in_}
     sampler_ : str
         "collapsed" or "subclusters": which one `sampler` stands for.
-    burn_in_ : int
-        Sweeps before the first kept sample.
-    converged_ : bool or None
-        Whether the chains agree, else there is a ConvergenceWarning; None if there is only one.
-    convergence_ : Convergence
-        What they say of n_components, log_mixture and the shares; prints as a table.
-    interrupted_ : bool
-        Whether Ctrl-C ended the run.
+    {burn_in_, thin_, converged_, convergence_, interrupted_}
     """
 
     _absent = {"vocabulary_": None}
@@ -192,18 +167,13 @@ class DPMixture(ClusterMixin, SampledModel):
     def __init__(
         self,
         likelihood: str = "categorical",
-        alpha: float = 1.0,
-        alpha_prior: PriorLike = (1, 1),
-        eta: float | np.ndarray = 0.5,
-        n_symbols: int | None = None,
-        prior: dict[str, Any] | None = None,
-        init: Any = "opposite",
-        split_merge: int = 2,
-        split_merge_until: int | None = None,
-        split_merge_scans: int = 0,
+        *,
+        prior: Any = None,
+        alpha: Concentration = Gamma(1, 1),
         sampler: str = "auto",
+        moves: int | str | Moves = "auto",
+        init: Any = "opposite",
         n_iter: int | str = 1000,
-        max_time: float | None = None,
         burn_in: int | None = None,
         thin: int = 10,
         n_chains: int = 2,
@@ -212,18 +182,12 @@ class DPMixture(ClusterMixin, SampledModel):
         verbose: bool = False,
     ) -> None:
         self.likelihood = likelihood
-        self.alpha = alpha
-        self.alpha_prior = alpha_prior
-        self.eta = eta
-        self.n_symbols = n_symbols
         self.prior = prior
-        self.init = init
-        self.split_merge = split_merge
-        self.split_merge_until = split_merge_until
-        self.split_merge_scans = split_merge_scans
+        self.alpha = alpha
         self.sampler = sampler
+        self.moves = moves
+        self.init = init
         self.n_iter = n_iter
-        self.max_time = max_time
         self.burn_in = burn_in
         self.thin = thin
         self.n_chains = n_chains
@@ -235,8 +199,10 @@ class DPMixture(ClusterMixin, SampledModel):
         self,
         X: ArrayLike,
         y: None = None,
+        *,
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
+        max_time: float | None = None,
     ) -> "DPMixture":
         """Fit to the rows of X.
 
@@ -249,8 +215,7 @@ class DPMixture(ClusterMixin, SampledModel):
         callback : callable, optional
             Called as `callback(sweep, state)` after every sweep. `state.z` is the component of
             every row, `state.alpha` the current value.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to resume from if it exists.
+        {checkpoint, max_time}
 
         Returns
         -------
@@ -263,7 +228,7 @@ class DPMixture(ClusterMixin, SampledModel):
         """
         sampler = self._take(X)
         moves = self._moves(sampler)
-        chains, best = self._run(self._starts(moves), callback, checkpoint)
+        chains, best = self._run(self._starts(moves), callback, checkpoint, max_time)
         samples = [
             sample for chain in chains for sample in chain.samples or [moves.snapshot(chain.state)]
         ]
@@ -283,12 +248,11 @@ class DPMixture(ClusterMixin, SampledModel):
         self._warn()
         alone, n = np.mean([np.count_nonzero(np.bincount(z) == 1) for z in few]), len(z)
         if n >= LEAST_ROWS and alone > n / 2:
-            of = "eta" if sampler.fam.make_prior is make_dirichlet_prior else "prior"
             full = sampler.fam.name == "normal_inverse_wishart"
             warnings.warn(
                 f"{alone:.0f} of {n} rows are clusters of their own by likelihood="
-                f"{self.likelihood!r} with {of}={getattr(self, of)!r}, which does not suit the"
-                f" scale of X or its number of columns; set {of}"
+                f"{self.likelihood!r} with prior={self.prior!r}, which does not suit the scale of X"
+                " or its number of columns; set prior"
                 + (' or take likelihood="normal_inverse_gamma"' if full else ""),
                 stacklevel=3,
             )
@@ -305,7 +269,14 @@ class DPMixture(ClusterMixin, SampledModel):
         self.sampler_ = name
         kind = MixtureMoves if name == "collapsed" else SubclusterSampler
         tuned = partial(kind, tune=(self._tuning(100) + 1) // 2)
-        moves = with_moves(self, sampler, tuned, self.split_merge)
+        asked = as_moves(self.moves)
+        if asked.split_merge != "auto":
+            raise ValueError(
+                "moves must have split_merge='auto' in a DPMixture, whose proposals n counts; got"
+                f" {asked!r}"
+            )
+        n = _PROPOSALS if isinstance(asked.n, str) else asked.n
+        moves = with_moves(asked, sampler, tuned, n)
         alone = moves is sampler and name == "subclusters"
         return SubclusterSampler(sampler, 0, tune=0) if alone else moves
 
@@ -390,12 +361,15 @@ class DPMixture(ClusterMixin, SampledModel):
         "The sampler over the rows of the fit, of whose default prior only the fit warns."
         fitted = self._as_fitted()
         fam = find_likelihood(fitted.likelihood)
-        default_prior: Any = fam.default_prior
+        hyper, default_prior = hyperparameters(fitted.prior, fam), cast(Any, fam.default_prior)
+        if isinstance(hyper.get("eta"), ConcentrationPrior):
+            raise ValueError(f"eta of prior must be a number or an array, got {hyper['eta']!r}")
         with warnings.catch_warnings():
             if not first:
                 warnings.simplefilter("ignore", UserWarning)
-            prior = default_prior(self.data_, **hyperparameters(fitted, fam, "likelihood"))
-        return DPMixtureSampler(fam, self.data_, prior, fitted.alpha, fitted.alpha_prior)
+            prior = default_prior(self.data_, **hyper)
+        alpha, alpha_prior = as_concentration("alpha", fitted.alpha)
+        return DPMixtureSampler(fam, self.data_, prior, alpha, alpha_prior)
 
     def _log_weights(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Of every kept sample its labels, and log p(component, x) for the rows x of X.

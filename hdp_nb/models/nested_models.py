@@ -20,8 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus
 from ..mcmc.convergence import ConvergenceWarning, begin_apart
+from ..mcmc.priors import Gamma, as_concentration
 from ..mixtures.dp import point_partition
-from .base import Callback, PathLike, PriorLike, Seed, with_groups
+from .base import Callback, Concentration, PathLike, Seed, estimator, with_groups
 from .consensus import Components
 from .mixture_models import MAX_COMPARED
 from .sampled import SampledTopicModel
@@ -38,6 +39,10 @@ from hdp_nb.nested.sampler import (
 from ..utils.states import check_entries
 
 # %% ../../nbs/10_models/06_nested_models.ipynb #67cff5e6
+_FIRST_CONC = 1.0  # where a concentration of the clusters that is learned begins
+
+
+@estimator
 class _Nested(SampledTopicModel):
     """Topic models whose samples have clusters of documents.
 
@@ -47,14 +52,17 @@ class _Nested(SampledTopicModel):
     _counts: Any = NestedCounts
     _fixed: dict[str, Any] = {}
     categories: Any
+    conc_cluster: Concentration
     init: Any
 
     def fit(
         self,
         X: "Corpus | ArrayLike",
         y: None = None,
+        *,
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
+        max_time: float | None = None,
         groups: Any = None,
     ) -> Any:
         """Fit to documents.
@@ -67,8 +75,7 @@ class _Nested(SampledTopicModel):
             Called as `callback(sweep, state)` after every sweep. `state.c` is the cluster of every
             document, `state.z` the topic of every token, `state.q` the side of every word: 1
             global, 0 local, 2 both.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to resume from if it exists.
+        {checkpoint, max_time}
         groups : dict, data frame or sequence of labels, optional
             For each level, one label per document, which `categories` may name; a mere sequence is
             the level "group".
@@ -86,7 +93,7 @@ class _Nested(SampledTopicModel):
         sampler = self._sampler(corpus)
         opposite = isinstance(self.init, str) and not self._known()
         starts = begin_apart(sampler, self.n_chains, sampler.K) if opposite else sampler
-        chains, _ = self._run(starts, callback, checkpoint)
+        chains, _ = self._run(starts, callback, checkpoint, max_time)
         kept: list[list] = [chain.samples or [sampler.snapshot(chain.state)] for chain in chains]
         self.samples_ = sum(kept, [])
         self.sample_chain_ = np.repeat(np.arange(len(kept)), list(map(len, kept)))
@@ -130,7 +137,9 @@ class _Nested(SampledTopicModel):
                     f" documents, got {self.init!r}"
                 )
             nested["init"] = None
-        return NestedSampler(corpus, **{**nested, **self._fixed, "categories": categories})
+        conc, prior = as_concentration("conc_cluster", self.conc_cluster, _FIRST_CONC)
+        nested |= {"conc_cluster": conc, "conc_cluster_prior": prior, "categories": categories}
+        return NestedSampler(corpus, **{**nested, **self._fixed})
 
     def _predictive(self, counts: NestedCounts) -> NestedPredictive:
         "The word distributions of topics and clusters in one sample."
@@ -349,6 +358,7 @@ class _Nested(SampledTopicModel):
         return np.log(p / len(self.samples_))
 
 # %% ../../nbs/10_models/06_nested_models.ipynb #f40cab8d
+@estimator
 class HNHDP(_Nested):
     """Hybrid nested/hierarchical Dirichlet process topic model, by Gibbs sampling.
 
@@ -366,11 +376,9 @@ class HNHDP(_Nested):
         Concentrations of the global and of the clusters' Dirichlet processes (the paper's alpha and
         beta), also the parameters of the beta distributions of a cluster's share of global tokens
         and of the share of global words.
-    conc_cluster : float > 0
-        Concentration of the clusters (the paper's gamma): its starting value, or its fixed value if
-        its prior is None.
-    conc_cluster_prior : (shape, rate), ConcentrationPrior or None
-        A pair is a Gamma prior; `hdp_nb.mcmc.priors` has others. None holds it fixed.
+    conc_cluster : float > 0 or prior
+        Concentration of the clusters (the paper's gamma). A number is held fixed; a prior,
+        `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned, from 1.
     eta : float, 0.001 or more
         Dirichlet parameter of the topics.
     word_selection : bool
@@ -383,26 +391,7 @@ class HNHDP(_Nested):
         `n_clusters`, a single one as None does. An int: so many documents are drawn at random, and
         every other joins the one that is most similar to it; None takes about the square root of
         their number. Labels: these clusters. Not used with `categories`.
-    split_merge : int
-        Splits and merges of clusters that are proposed in every sweep.
-    init_topics : int
-        Number of topics of every cluster, and of global ones, among which tokens are spread at the
-        start.
-    n_iter : int
-        Sweeps.
-    burn_in : int or None
-        Sweeps at the start from which no sample is kept; None is half of them.
-    thin : int
-        Of the later sweeps the first is kept, then every `thin`-th.
-    n_chains : int
-        Independent chains. Only two or more can show that they have, or have not, converged.
-    n_jobs : int or None
-        Threads that run the chains side by side (None or -1: one per core). The result does not
-        depend on it.
-    random_state : None, int or numpy.random.Generator
-        The source of all random numbers; an int makes the fit reproducible.
-    verbose : bool
-        A progress bar on stderr.
+    {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
@@ -411,13 +400,10 @@ class HNHDP(_Nested):
         the others on average; with known categories the number of the label in `categories_`.
     n_clusters_ : int
         Their number.
-    components_ : float array, shape (n_topics_, n_words)
-        Topics that exist in more than half of the kept samples, largest first: posterior mean word
-        probabilities; rows sum to 1.
+    {components_, n_topics_}
     topic_cluster_ : int array, shape (n_topics_,)
         Cluster of each topic, that of most of its documents; -1 for the global ones.
-    topic_shares_, existence_ : float arrays, shape (n_topics_,)
-        Share of all tokens, and probability that the topic exists.
+    {topic_shares_, existence_}
     cluster_components_ : float array, shape (n_clusters_, n_words)
         Word probabilities of whole clusters.
     global_share_ : float array, shape (n_clusters_,)
@@ -429,45 +415,35 @@ class HNHDP(_Nested):
         word selection.
     doc_topic_ : float array, shape (n_docs, n_topics_ + 1)
         Share of a document's tokens in each topic, and in the last column in none of them.
-    trace_, traces_ : dict
-        Name to an array with one value per sweep, burn-in included: n_clusters, log_joint,
-        log_likelihood, log_mixture (log probability of the words with the topics of the tokens
-        summed out, by which states can be compared), n_topics, n_global_topics, n_global_words,
-        global_share, conc_cluster,
-        accepted (words that changed sides), share_1, share_2, share_3 (of the documents, in the
-        largest clusters), document_moves (documents that changed clusters by themselves) and
-        split_merge_accepted. Of the chain with the highest mean log_mixture, and of all.
-    convergence_, converged_ : Convergence, and bool or None
-        Whether chains that began apart agree; as of `HDP`. False comes with a
-        `hdp_nb.ConvergenceWarning`.
+    {trace_}
+        Among them n_clusters, log_joint, log_likelihood, log_mixture (log probability of the words
+        with the topics of the tokens summed out, by which states can be compared), n_topics,
+        n_global_topics, n_global_words, global_share, conc_cluster, accepted (words that changed
+        sides), share_1, share_2, share_3 (of the documents, in the largest clusters),
+        document_moves (documents that changed clusters by themselves), split_merge_accepted.
+    {traces_, convergence_, converged_, interrupted_}
     samples_ : list of NestedCounts
         Kept samples of all chains, over which predictions are averaged; the clusters of
         `samples_[best_]` are the ones shown.
-    matches_ : int array
-        The row of `components_` that each topic of each sample is; -1 for all else.
-    sample_chain_ : int array, shape (n_samples,)
-        Chain that each sample is from.
-    vocabulary_ : list of str or None
-    n_features_in_, burn_in_ : int
+    {matches_, sample_chain_, topic_labels_, word_shares_, vocabulary_, n_features_in_, burn_in_,
+    thin_}
     """
 
     def __init__(
         self,
+        *,
         n_clusters: int = 100,
         n_topics: int = 30,
         conc_global: float = 1.0,
         conc_local: float = 1.0,
-        conc_cluster: float = 1.0,
-        conc_cluster_prior: PriorLike = (0.1, 1),
+        conc_cluster: Concentration = Gamma(0.1, 1),
         eta: float = 0.5,
         word_selection: bool = True,
         categories: Any = None,
+        init: Any = "opposite",
         n_iter: int = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        init: Any = "opposite",
-        init_topics: int = 4,
-        split_merge: int = 5,
         n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -478,22 +454,20 @@ class HNHDP(_Nested):
         self.conc_global = conc_global
         self.conc_local = conc_local
         self.conc_cluster = conc_cluster
-        self.conc_cluster_prior = conc_cluster_prior
         self.eta = eta
         self.word_selection = word_selection
         self.categories = categories
+        self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
-        self.init = init
-        self.init_topics = init_topics
-        self.split_merge = split_merge
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
 # %% ../../nbs/10_models/06_nested_models.ipynb #fccd51b3
+@estimator
 class NestedDP(_Nested):
     """Nested Dirichlet process topic model, by Gibbs sampling.
 
@@ -506,41 +480,44 @@ class NestedDP(_Nested):
         Most clusters that there can be; a fit that needs all of them warns.
     n_topics : int
         Most topics of a cluster that there can be.
-    conc_local, conc_cluster : float > 0
-        Concentrations of the clusters' Dirichlet processes and of the clusters.
-    conc_cluster_prior : (shape, rate), ConcentrationPrior or None
-        Prior of `conc_cluster`; a pair is a Gamma prior, None holds it fixed.
+    conc_local : float > 0
+        Concentration of the clusters' Dirichlet processes.
+    conc_cluster : float > 0 or prior
+        Concentration of the clusters; a number is held fixed, a prior is learned, from 1.
     eta : float, 0.001 or more
         Dirichlet parameter of the topics.
-    categories, init, init_topics, split_merge, n_iter, burn_in, thin, n_chains, n_jobs,
-    random_state, verbose
-        Known clusters, the start and the run of the chains, with the same meaning as in `HNHDP`.
+    categories : None, labels of the documents, or the name of a level of the corpus's groups
+        Known clusters, as in `HNHDP`.
+    init : "opposite", None, int, or labels of the documents
+        The start of the chains, as in `HNHDP`.
+    {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
-    labels_, n_clusters_, components_, topic_cluster_, topic_shares_, doc_topic_, ...
-        Clusters and topics, with the same form as in `HNHDP`. No topic and no word is global.
-    trace_, traces_, samples_, sample_chain_, best_, vocabulary_, n_features_in_, burn_in_
-        The run of the chains and what was kept of it, with the same form as in `HNHDP`.
+    {components_, n_topics_, topic_shares_, existence_, doc_topic_}
+    labels_, n_clusters_, topic_cluster_, cluster_components_
+        Clusters, with the same form as in `HNHDP`. No topic and no word is global.
+    {trace_, traces_, convergence_, converged_, interrupted_}
+    samples_ : list of NestedCounts
+        Kept samples of all chains; the clusters of `samples_[best_]` are the ones shown.
+    {sample_chain_, matches_, vocabulary_, n_features_in_, burn_in_, thin_}
     """
 
     _fixed: dict[str, Any] = {"global_topics": False}
 
     def __init__(
         self,
+        *,
         n_clusters: int = 100,
         n_topics: int = 30,
         conc_local: float = 1.0,
-        conc_cluster: float = 1.0,
-        conc_cluster_prior: PriorLike = (0.1, 1),
+        conc_cluster: Concentration = Gamma(0.1, 1),
         eta: float = 0.5,
         categories: Any = None,
+        init: Any = "opposite",
         n_iter: int = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        init: Any = "opposite",
-        init_topics: int = 4,
-        split_merge: int = 5,
         n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
@@ -550,15 +527,12 @@ class NestedDP(_Nested):
         self.n_topics = n_topics
         self.conc_local = conc_local
         self.conc_cluster = conc_cluster
-        self.conc_cluster_prior = conc_cluster_prior
         self.eta = eta
         self.categories = categories
+        self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
-        self.init = init
-        self.init_topics = init_topics
-        self.split_merge = split_merge
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -21,28 +21,85 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import __version__
 from ..mcmc.convergence import Convergence
-from ..mcmc.priors import ConcentrationPrior
+from ..mcmc.priors import ConcentrationPrior, Gamma
+from ..moves.schedule import Moves
 from ..topics.counts import TopicCounts
+from ..topics.seeds import SeedWords
 from ..utils.files import load_npz, save_npz
 from ..utils.states import check_entries, check_same, naming
 
 # %% ../../nbs/10_models/15_saving.ipynb #32f8043b
-_FORMAT = 5
+_FORMAT = 6
 _REFUSALS = LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError
 
 
-def _with_priors(value: Any, pack: bool) -> Any:
-    "Parameters with the priors in them as dicts (pack), or with those dicts as priors again."
-    if isinstance(value, ConcentrationPrior) and pack:
-        return {"concentration_prior": list(value)}
+# The objects that parameters may be or contain, all of them tuples with names.
+_OBJECTS: dict[str, Any] = {
+    "concentration_prior": lambda kind, *rest: ConcentrationPrior(int(kind), *map(float, rest)),
+    "moves": Moves,
+    "seed_words": SeedWords,
+}
+_CALLED = {ConcentrationPrior: "concentration_prior", Moves: "moves", SeedWords: "seed_words"}
+
+
+def _with_objects(value: Any, pack: bool) -> Any:
+    "Parameters with the objects in them as dicts (pack), or with those dicts as objects again."
+    if type(value) in _CALLED:
+        packed = {"object": _CALLED[type(value)], "parts": _with_objects(list(value), True)}
+        return packed if pack else value
     if isinstance(value, dict):
-        if value.keys() == {"concentration_prior"} and not pack:
-            kind, first, second = value["concentration_prior"]
-            return ConcentrationPrior(int(kind), float(first), float(second))
-        return {name: _with_priors(part, pack) for name, part in value.items()}
+        if value.keys() == {"object", "parts"} and not pack:
+            return _OBJECTS[value["object"]](*_with_objects(value["parts"], pack))
+        if value.keys() == {"concentration_prior"} and not pack:  # up to format 5
+            return _OBJECTS["concentration_prior"](*value["concentration_prior"])
+        return {name: _with_objects(part, pack) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_with_priors(part, pack) for part in value]
+        return [_with_objects(part, pack) for part in value]
     return value
+
+
+def _renewed(kind: str, params: dict[str, Any]) -> dict[str, Any]:
+    "Parameters as up to format 5, a concentration and its prior apart, under today's names."
+    old = dict(params)
+    as_prior = lambda prior: prior if isinstance(prior, dict) else prior and Gamma(*prior)
+    learned = old.pop("learn_concentrations", True)
+    for name in ("alpha", "gamma", "kappa", "gamma_group", "conc_cluster"):
+        if (prior := as_prior(old.pop(f"{name}_prior", None))) and learned:
+            old[name] = prior
+    if (prior := as_prior(old.pop("eta_prior", None))) and old.get("learn_eta", True):
+        old["eta"] = prior
+    if old.pop("learn_eta", False) and isinstance(old["eta"], (int, float)):
+        old["eta"] = None
+    if "concentration_priors" in old:
+        values, priors = old["concentrations"], old.pop("concentration_priors")
+        one = not isinstance(priors, list) or isinstance(priors[0], (int, float))
+        if isinstance(values, list) or not one:
+            n = len(values) if isinstance(values, list) else len(priors)
+            values = values if isinstance(values, list) else [values] * n
+            priors = [priors] * n if one else priors
+            old["concentrations"] = [as_prior(p) or x for x, p in zip(values, priors)]
+        else:
+            old["concentrations"] = as_prior(priors) or values
+    if (strength := old.pop("seed_strength", 1)) != 1 and old["seed_words"] is not None:
+        old["seed_words"] = SeedWords(old["seed_words"], strength)
+    if "split_merge" in old and kind in ("HDP", "DPMixture"):
+        n = old.get("moves", "auto"), old.pop("split_merge")
+        rest = old.pop("split_merge_scans", 0), old.pop("split_merge_until", None)
+        moves = Moves(*n, *rest) if kind == "HDP" else Moves(n[1], "auto", *rest)
+        old["moves"] = moves.n if moves == Moves(moves.n) else moves
+    if kind in ("DPMixture", "HDPHMM"):
+        given = {"eta": old.pop("eta"), "n_symbols": old.pop("n_symbols"), "order": None}
+        given["order"] = old.pop("order", None)
+        name = old["likelihood" if kind == "DPMixture" else "emission"]
+        used = {"categorical": ("eta", "n_symbols"), "multinomial": ("eta",)}
+        used["autoregression"] = ("order",)
+        own = {key: given[key] for key in used.get(name, ()) if given[key] is not None}
+        old["prior"] = (old["prior"] or {}) | own or None
+    if kind == "HDPHMM":
+        old["gamma"] = [old["gamma"], old.pop("gamma_group")]
+    gone = {*"max_time alpha_per_document init_topics tau eager z_split n_sweeps".split()}
+    gone.add("kappa" if kind == "OnlineHDP" else "split_merge")
+    return {name: value for name, value in old.items() if name not in gone}
 
 
 def _plain(value: Any) -> Any:
@@ -61,7 +118,7 @@ def _packed(params: dict[str, Any]) -> dict[str, Any]:
         params["random_state"] = None
     if hasattr(params.get("init"), "z"):  # a sampler's state: keep its assignments
         params["init"] = params["init"].z
-    return json.loads(json.dumps(_with_priors(params, pack=True), default=_plain))
+    return json.loads(json.dumps(_with_objects(params, pack=True), default=_plain))
 
 
 def read_model(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -270,7 +327,9 @@ class SavedModel(BaseEstimator):
     def _restore(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         "A fitted estimator from what `read_model` returns."
         own = meta.get("fit_params", {})  # which early versions did not write
-        fitted = meta["params"] | (own or {})
+        params, fitted = meta["params"], meta["params"] | (own or {})
+        if int(meta["format"].split()[-1]) < 6:
+            params, fitted = (_renewed(cls.__name__, old) for old in (params, fitted))
         if other := fitted.keys() - signature(cls.__init__).parameters.keys():
             raise ValueError(f"unknown parameters {', '.join(sorted(other))}")
         if missing := set(meta.get("arrays", arrays)) ^ arrays.keys():
@@ -290,12 +349,12 @@ class SavedModel(BaseEstimator):
             raise ValueError(f"not names of results: {', '.join(map(repr, odd))}")
         if "convergence_" in results:  # earlier versions gave no verdict
             results["convergence_"] = Convergence.from_arrays(results["convergence_"])
-        model = cls(**_with_priors(meta["params"], pack=False))
+        model = cls(**_with_objects(params, pack=False))
         if own is not None:
-            model._remember(_with_priors(fitted, pack=False))
+            model._remember(_with_objects(fitted, pack=False))
         for name, value in results.items():
             setattr(model, name, value)
-        if meta["format"] != f"hdp_nb model {_FORMAT}":
+        if int(meta["format"].split()[-1]) < 5:
             model._upgrade()
         model._check_results()
         return model

@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus
 from ..mcmc.convergence import begin_apart
-from .base import SampledModel
+from ..mcmc.priors import FIXED_PRIOR, ConcentrationPrior, Gamma, as_concentration
+from .base import SampledModel, estimator
 from .consensus import Components, group_table
 from .mixture_models import hyperparameters
 from ..moves.schedule import check_moves
@@ -36,10 +37,14 @@ from hdp_nb.sequences.samplers import (
     take_sequences,
 )
 from ..sequences.scores import log_sequence_predictive
-from ..utils.checks import as_rng, check_eta, check_int, check_positive, check_vocab
+from ..utils.checks import as_rng, check_eta, check_int, check_vocab
 from ..utils.states import check_entries, naming
 
 # %% ../../nbs/10_models/09_sequence_models.ipynb #9510f746
+_FIRST_ETA, _FIRST_KAPPA = 0.5, 1.0  # where those that are learned begin
+
+
+@estimator
 class HDPHMM(SampledModel):
     """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
@@ -47,10 +52,6 @@ class HDPHMM(SampledModel):
 
     Parameters
     ----------
-    sampler : "direct", "beam" or "weak_limit"
-        One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences,
-        with at most `max_states` states, which needs the fewest sweeps where states last long (with
-        `kappa_prior`, direct assignment gets there in some thousands).
     emission : "categorical", "normal", "poisson", "autoregression" or the name of a likelihood
         What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance
         matrix; counts of events; real numbers that depend linearly on those of the `order` steps
@@ -58,58 +59,42 @@ class HDPHMM(SampledModel):
         sequence are conditioned on, and so are steps after a missing one); or any other registered
         likelihood, including your own (see `hdp_nb.mixtures.likelihood.register`). "beam" and
         "weak_limit" need one with explicit parameters.
-    gamma, alpha : float > 0
-        Concentration of the global weights of the states, and of the rows of the transition matrix:
-        the first value, or the fixed value where the prior is None.
-    eta : float > 0
-        Dirichlet parameter of the symbols of a state, for "categorical" (and "multinomial").
-    gamma_prior, alpha_prior, eta_prior : None, (shape, rate) or ConcentrationPrior
-        A pair is a Gamma prior; None holds the parameter fixed.
-    n_symbols : int or None
-        Size of the alphabet, for "categorical"; None is the largest symbol plus one.
-    order : int
-        How many steps back an observation depends on, for "autoregression".
-    kappa : float >= 0
-        Extra weight of staying in a state (Fox et al. 2008): the first value, or the fixed value
-        where the prior is None.
-    kappa_prior : None, (shape, rate) or ConcentrationPrior
-    gamma_group : float > 0
-        Where `fit` is given groups of sequences: concentration of their weights around the global
-        ones; the first value, or the fixed value where the prior is None.
-    gamma_group_prior : None, (shape, rate) or ConcentrationPrior
-    prior : dict or None
-        Hyperparameters of the other emissions, by the names that `make_prior` of the likelihood
-        has; those not given are set from X.
+    prior : None, dict, or number or prior
+        Hyperparameters of the emissions, by the names that `make_prior` of the likelihood has;
+        those not given are set from X. For "categorical" there are `eta`, the Dirichlet parameter
+        of a state's symbols (0.5 unless it is given), and `n_symbols`, the size of the alphabet
+        (the largest symbol plus one), for "multinomial" `eta`, for "autoregression" also `order`,
+        how many steps back an observation depends on (1). What is no dict is `eta`. An `eta` that
+        is a number is held fixed; a prior such as `Gamma(1, 1)` is learned, from 0.5, which
+        "categorical" allows.
+    alpha : float > 0 or prior
+        Concentration of the rows of the transition matrix: larger values make rows more alike. A
+        number is held fixed; a prior, `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned,
+        from its mean or median.
+    gamma : float > 0 or prior, or a list of two
+        Concentration of the global weights of the states: larger values give more states. A number
+        is held fixed, a prior is learned. Where `fit` is given groups of sequences, also the
+        concentration of the groups' weights around the global ones; a list has one for each.
+    kappa : float >= 0 or prior
+        Extra weight of staying in a state (Fox et al. 2008). A number is held fixed, a prior is
+        learned, from 1.
     max_states : int
         Number of states of the weak limit; and of the chains that begin with many, see `init`.
+    sampler : "direct", "beam" or "weak_limit"
+        One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences,
+        with at most `max_states` states, which needs the fewest sweeps where states last long (with
+        a `kappa` that is learned, direct assignment gets there in some thousands).
     moves : "auto" or int
         Moves that split and merge states, before every sweep, so that chains forget where they
         began (notebook 07_sequences/11_moves): "auto" is as many as a third of a sweep's time
         allows, 0 none. In the first 300 sweeps, at most the burn-in, there are more of them,
         annealed.
-    n_iter : int or "auto"
-        Sweeps. "auto": until the chains agree (`converged_`), looked at after some 900, 1,300,
-        2,000 and 3,000 sweeps; it needs two chains or more.
-    burn_in : int or None
-        Sweeps at the start from which no sample is kept; None is half of them.
-    thin : int
-        Of the later sweeps the first is kept, then every `thin`-th.
     init : "opposite", int, or int array of shape (N,)
         The start of the chains. "opposite": even chains begin with all steps in one state, odd ones
         (and a single chain) with every step in one of `max_states` at random, so that chains that
         agree have forgotten where they began. The others are of all chains: so many states at
         random (rather too many than too few), or these states.
-    n_chains : int
-        Independent chains. Only two or more can show that they have, or have not, converged.
-    n_jobs : int or None
-        Threads that run the chains side by side (-1: one per core); the result does not depend on
-        it.
-    random_state : None, int or numpy.random.Generator
-    verbose : bool
-        Whether to show a progress bar on stderr.
-    max_time : float or None
-        Seconds after which the run ends, between two sweeps; also where n_iter is a number. If
-        these are few, and there is no checkpoint, more than every `thin`-th is kept (`thin_`).
+    {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
@@ -129,38 +114,25 @@ class HDPHMM(SampledModel):
         the likelihood returns.
     labels_ : int array, shape (N,)
         State of every step of the fit, 0 the one with the most steps.
-    n_features_in_ : int
-        Columns of X; 1 where steps are symbols or single numbers.
-    vocabulary_ : list of str or None
-        Words of the Corpus of the fit, which a later Corpus must be over:
-        `corpus.over(model.vocabulary_)` brings it there.
+    {n_features_in_, vocabulary_}
     digest_ : str
         Of the steps and where sequences end, by which `check_steps` knows them.
     alpha_, gamma_, kappa_, gamma_group_ : float
         Of the same sample; gamma_group_ is None without groups.
-    trace_, traces_ : dict
-        Name to an array with one value per sweep, burn-in included: n_states, log_joint (of
-        observations and states, given the global weights), log_likelihood, alpha, gamma, and kappa,
-        eta or gamma_group where there is one; log_mixture (log probability of the observations
-        with the path summed out, by which states can be compared), states_above_1% (of the steps),
-        share_1, share_2, share_3 (of the largest states); with `moves` also moves_proposed,
-        moves_accepted. Of the chain that is shown, the one with the highest mean log_mixture, and
-        of all.
-    convergence_ : Convergence
-        Mean in every chain, R-hat, effective draws, and whether the chains agree, of n_states
-        (told, not judged), states_above_1%, log_mixture and the shares; prints as a table.
-    converged_ : bool or None
-        Whether the chains agree on all of them; None if there is one chain, which has nobody to
-        disagree with. False comes with a `hdp_nb.ConvergenceWarning`.
+    {trace_}
+        Among them n_states, log_joint (of observations and states, given the global weights),
+        log_likelihood, alpha, gamma, and kappa, eta or gamma_group where there is one; log_mixture
+        (log probability of the observations with the path summed out, by which states can be
+        compared), states_above_1% (of the steps), share_1, share_2, share_3 (of the largest
+        states); with `moves` also moves_proposed, moves_accepted.
+    {traces_, convergence_, converged_, interrupted_}
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
-    sample_chain_ : int array, shape (len(samples_),)
-        The chain that each sample is from.
+    {sample_chain_, best_}
     prior_ : dict
         Hyperparameters of the emissions.
-    burn_in_, thin_ : int
-        Sweeps before the first kept sample, and of how many then one is kept.
+    {burn_in_, thin_}
     """
 
     _counts = StateCounts
@@ -169,61 +141,42 @@ class HDPHMM(SampledModel):
 
     def __init__(
         self,
-        sampler="direct",
+        *,
         emission="categorical",
-        gamma=1.0,
-        alpha=1.0,
-        eta=0.5,
-        gamma_prior=(1, 1),
-        alpha_prior=(1, 1),
-        eta_prior=None,
-        n_symbols=None,
-        kappa=0.0,
-        kappa_prior=None,
-        gamma_group=1.0,
-        gamma_group_prior=(1, 1),
         prior=None,
+        alpha=Gamma(1, 1),
+        gamma=Gamma(1, 1),
+        kappa=0.0,
         max_states=50,
+        sampler="direct",
         moves="auto",
+        init="opposite",
         n_iter=1000,
         burn_in=None,
         thin=10,
-        init="opposite",
         n_chains=2,
         n_jobs=None,
         random_state=None,
         verbose=False,
-        max_time=None,
-        order=1,
     ):
-        self.sampler = sampler
         self.emission = emission
-        self.gamma = gamma
-        self.alpha = alpha
-        self.eta = eta
-        self.gamma_prior = gamma_prior
-        self.alpha_prior = alpha_prior
-        self.eta_prior = eta_prior
-        self.n_symbols = n_symbols
-        self.kappa = kappa
-        self.kappa_prior = kappa_prior
-        self.gamma_group = gamma_group
-        self.gamma_group_prior = gamma_group_prior
         self.prior = prior
+        self.alpha = alpha
+        self.gamma = gamma
+        self.kappa = kappa
         self.max_states = max_states
+        self.sampler = sampler
         self.moves = moves
+        self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
-        self.init = init
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.max_time = max_time
-        self.order = order
 
-    def fit(self, X, lengths=None, callback=None, checkpoint=None, groups=None):
+    def fit(self, X, lengths=None, *, groups=None, callback=None, checkpoint=None, max_time=None):
         """Fit to one or more sequences.
 
         Parameters
@@ -235,14 +188,13 @@ class HDPHMM(SampledModel):
             equally long is one table, a row per step. Of a Corpus the documents are the sequences.
         lengths : None, or sequence of int
             Of the sequences, one after the other in X; None is one sequence, or a list or Corpus.
-        callback : callable, optional
-            Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every
-            step, `state.alpha`, `state.gamma` and `state.kappa` are current values.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to resume from if it exists.
         groups : one label (string or whole number) per sequence, or a group column of the Corpus
             Sequences of different groups have transitions of their own between states that all
             groups share (a parent DP over their HDP-HMMs). None is no groups.
+        callback : callable, optional
+            Called as `callback(sweep, state)` after every sweep. `state.z` is the state of every
+            step, `state.alpha`, `state.gamma` and `state.kappa` are current values.
+        {checkpoint, max_time}
 
         Returns
         -------
@@ -256,11 +208,11 @@ class HDPHMM(SampledModel):
         emission = hmm_emission(self.emission)
         if not isinstance(X, Corpus):
             X, lengths = as_steps(X, lengths)
-        prior, sequences = check_sequences(X, lengths, self.emission, None, **self._hyper())
+        hyper, eta_prior = self._hyper(emission)
+        prior, sequences = check_sequences(X, lengths, self.emission, None, **hyper)
         self._columns(X, reset=True)
         self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
         self.digest_ = digest_steps(sequences)
-        check_positive(gamma_group=self.gamma_group)
         opposite, self.groups_ = isinstance(self.init, str), None
         if opposite and self.init != "opposite":
             raise ValueError(
@@ -276,7 +228,8 @@ class HDPHMM(SampledModel):
             original = np.argsort(steps)
             init = init[steps] if np.shape(init) == steps.shape else init
             first = np.searchsorted(np.sort(group), np.arange(len(self.groups_) + 1))
-        sampler = self._sampler(emission, prior, sequences, init, first)
+        options = {"init": init, "eta_prior": eta_prior}
+        sampler = self._sampler(emission, prior, sequences, first, options)
         self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
         in_order = callback
         if callback is not None and original is not None:
@@ -285,7 +238,7 @@ class HDPHMM(SampledModel):
                 sweep, inner(state)._replace(z=state.z[original])
             )
         starts = begin_apart(sampler, self.n_chains, self.max_states) if opposite else sampler
-        chains, best = self._run(starts, in_order, checkpoint)
+        chains, best = self._run(starts, in_order, checkpoint, max_time)
         self._kept(sampler, chains, best)
         if original is not None:
             self.samples_ = [kept._replace(z=kept.z[original]) for kept in self.samples_]
@@ -314,36 +267,42 @@ class HDPHMM(SampledModel):
                 f" {shape}; Reshape your data: one row per step"
             )
 
-    def _hyper(self):
-        "What `check_sequences` needs to make the prior of the emissions."
-        hyper = hyperparameters(self, emitted_likelihood(self.emission), "emission")
+    def _hyper(self, emission):
+        "What `check_sequences` needs to make the prior of the emissions, and the prior of eta."
+        hyper = hyperparameters(self.prior, emitted_likelihood(self.emission))
+        eta, eta_prior = hyper.get("eta"), FIXED_PRIOR
+        if "eta" in emission.learned or isinstance(eta, ConcentrationPrior):
+            hyper["eta"], eta_prior = as_concentration("eta of prior", eta, _FIRST_ETA)
+        if eta_prior.free and "eta" not in emission.learned:
+            raise ValueError(
+                f"eta of prior must be a number where emission is {self.emission!r}, got {eta!r}"
+            )
         if self.emission == "autoregression":
-            if "order" in hyper:
-                raise ValueError("prior must not have order, an argument of its own")
-            return hyper | {"order": check_int("order", self.order, 1)}
+            return hyper | {"order": check_int("order", hyper.get("order", 1), 1)}, eta_prior
         if self.emission == "categorical":
-            check_eta(self.eta, self.n_symbols or 1)
-            return {"n_symbols": self.n_symbols, "eta": self.eta}
-        return hyper
+            n_symbols = hyper.pop("n_words", None)
+            check_eta(hyper["eta"], n_symbols or 1)
+            return hyper | {"n_symbols": n_symbols}, eta_prior
+        return hyper, eta_prior
 
-    def _sampler(self, emission, prior, sequences, init, first):
+    def _sampler(self, emission, prior, sequences, first, options):
         "The sampler; with groups if `first` says where these begin."
-        options = {
-            "method": self.sampler,
-            "alpha": self.alpha,
-            "gamma": self.gamma,
-            "kappa": self.kappa,
-            "alpha_prior": self.alpha_prior,
-            "gamma_prior": self.gamma_prior,
-            "kappa_prior": self.kappa_prior,
-            "eta_prior": self.eta_prior if "eta" in emission.learned else None,
-            "init": init,
-            "max_states": self.max_states,
-        }
+        both = self.gamma if isinstance(self.gamma, list) else [self.gamma] * 2
+        if len(both) != 2:
+            raise ValueError(
+                "gamma must be one value, or a list of two: of the global weights, and of those of"
+                f" groups; got {self.gamma!r}"
+            )
+        given = {"alpha": self.alpha, "gamma": both[0], "gamma_group": both[1]}
+        values = {name: as_concentration(name, value) for name, value in given.items()}
+        values["kappa"] = as_concentration("kappa", self.kappa, _FIRST_KAPPA, zero=True)
+        if first is None:
+            del values["gamma_group"]
+        for name, (start, its_prior) in values.items():
+            options |= {name: start, f"{name}_prior": its_prior if its_prior.free else None}
+        options |= {"method": self.sampler, "max_states": self.max_states}
         if first is None:
             return self._with_state_moves(HMMSampler(emission, prior, sequences, **options))
-        options["gamma_group"] = self.gamma_group
-        options["gamma_group_prior"] = self.gamma_group_prior
         return self._with_state_moves(
             GroupedHMMSampler(emission, prior, sequences, first, **options)
         )

@@ -18,12 +18,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..corpora.corpus import Corpus, coarsen
 from ..mcmc.chain import Sampler
 from ..mcmc.convergence import MANY, begin_apart
+from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
-from .base import Callback, PathLike, PriorLike, Seed, with_moves
+from .base import Callback, Concentration, PathLike, Seed, estimator, with_moves
 from .consensus import Components
 from .sampled import SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
-from ..moves.schedule import MoveState, TopicMoves, check_moves
+from ..moves.schedule import Moves, MoveState, TopicMoves, as_moves
 from ..moves.split_merge import HDPSplitMerge
 from hdp_nb.topics.blocked import (
     BlockedSampler,
@@ -37,7 +38,7 @@ from ..topics.direct import DirectSampler, HybridSampler
 from ..topics.franchise import FranchiseSampler
 from ..topics.lda import LDASampler
 from ..topics.parallel import ParallelSampler
-from ..topics.seeds import count_seeds
+from ..topics.seeds import SeedWords, count_seeds
 from ..topics.tree import TreeSampler
 from ..utils.checks import MOST_CHAINS, as_rng, check_int
 from ..utils.states import check_entries, check_kept_topics
@@ -45,11 +46,12 @@ from ..utils.states import check_entries, check_kept_topics
 # %% ../../nbs/10_models/03_topic_models.ipynb #43b47e17
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
-# Where eta begins, and its prior, if neither is given. Where topics of many words have to come into
-# being, all words of one have so many pseudo-tokens together.
-_FIRST_ETA, _FEW_WORDS, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 100, 20.0, (1.0, 1.0)
+# Where an eta that is learned begins, and its prior if none is given. Where topics of many words
+# have to come into being, all words of one have so many pseudo-tokens together.
+_FIRST_ETA, _FEW_WORDS, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 100, 20.0, Gamma(1.0, 1.0)
 
 
+@estimator
 class GibbsTopicModel(SampledTopicModel):
     """Base of the topic models that are fitted by Gibbs sampling: `fit` and all predictions.
 
@@ -58,11 +60,12 @@ class GibbsTopicModel(SampledTopicModel):
     """
 
     init: Any
-    eta: float | None
-    eta_prior: PriorLike
+    moves: Any
+    alpha: Concentration
+    gamma: Concentration
+    eta: Concentration | None
     power: float = 1.0
-    seed_words: dict[str, Sequence[Any]] | None = None
-    seed_strength: int = 1
+    seed_words: dict[str, Sequence[Any]] | SeedWords | None = None
     seed_names_: list[str]
     seeds_: np.ndarray
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
@@ -71,8 +74,10 @@ class GibbsTopicModel(SampledTopicModel):
         self,
         X: "Corpus | ArrayLike",
         y: None = None,
+        *,
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
+        max_time: float | None = None,
     ) -> Any:
         """Fit to documents.
 
@@ -84,8 +89,7 @@ class GibbsTopicModel(SampledTopicModel):
             Called as `callback(sweep, state)` after every sweep. `state.z` is the topic of every
             token in document order, `state.alpha` and `state.gamma` are current values. A state can
             be the `init` of another fit.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to resume from if it exists.
+        {checkpoint, max_time}
 
         Returns
         -------
@@ -101,7 +105,7 @@ class GibbsTopicModel(SampledTopicModel):
         corpus = coarsen(self._corpus(X, reset=True), self.power)
         try:
             sampler = self._sampler(corpus)
-            chains, best = self._run(self._starts(sampler), callback, checkpoint)
+            chains, best = self._run(self._starts(sampler), callback, checkpoint, max_time)
         except MemoryError as error:
             raise MemoryError(
                 f"X has {corpus.n_tokens:,} tokens, of which most samplers keep each"
@@ -116,11 +120,16 @@ class GibbsTopicModel(SampledTopicModel):
         many = getattr(self, "n_topics", MANY)
         return begin_apart(sampler, self.n_chains, many) if self._opposite() else sampler
 
-    def _eta(self, n_words: int) -> tuple[float, PriorLike]:
-        "Where eta begins, and its prior: None where it is held fixed."
-        if self.eta is not None:
-            return self.eta, self.eta_prior
-        return self._first_eta(n_words), _ETA_PRIOR if self.eta_prior is None else self.eta_prior
+    def _eta(self, n_words: int) -> tuple[float, ConcentrationPrior]:
+        "Where eta begins, and its prior."
+        eta = _ETA_PRIOR if self.eta is None else self.eta
+        return as_concentration("eta", eta, self._first_eta(n_words))
+
+    def _concentrations(self) -> dict[str, Any]:
+        "Arguments of a sampler: where alpha and gamma begin, and their priors."
+        alpha, alpha_prior = as_concentration("alpha", self.alpha)
+        gamma, gamma_prior = as_concentration("gamma", self.gamma)
+        return dict(alpha=alpha, gamma=gamma, alpha_prior=alpha_prior, gamma_prior=gamma_prior)
 
     def _first_eta(self, n_words: int) -> float:
         "Where an eta that is learned begins."
@@ -130,16 +139,15 @@ class GibbsTopicModel(SampledTopicModel):
         "Pseudo-tokens of the seed words, if there are any; sets `seed_names_` and `seeds_`."
         V, seeds = corpus.n_words, None
         if self.seed_words is not None:
-            seeds = count_seeds(self.seed_words, self.seed_strength, V, self.vocabulary_)
-        self.seed_names_ = list(self.seed_words or [])
+            seeds = count_seeds(self.seed_words, V, self.vocabulary_)
+        given = self.seed_words
+        self.seed_names_ = list(given.words if isinstance(given, SeedWords) else given or [])
         self.seeds_ = np.zeros((V, 0), np.int32) if seeds is None else seeds
         return seeds
 
-    def _with_topic_moves(self, sampler):
-        "Add the moves that `moves` asks for; they are annealed in the burn-in."
-        if (n_moves := check_moves(self.moves)) == 0:
-            return sampler
-        return TopicMoves(sampler, n_moves, self._tuning(100))
+    def _with_topic_moves(self, sampler, n_moves: int | None):
+        "Add so many moves (None: as their time allows); they are annealed in the burn-in."
+        return sampler if n_moves == 0 else TopicMoves(sampler, n_moves, self._tuning(100))
 
     def _opposite(self) -> bool:
         "Whether init is 'opposite'; what is no start at all is refused."
@@ -299,11 +307,11 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
 # What `HDP` with seed words takes of the parameters that the sampler of a tree does not have.
 _OF_SEEDS: dict[str, tuple] = {
     "sampler": ("auto", "crf", "direct"),
-    "alpha_per_document": (False,),
-    "split_merge": ("auto", 0),
+    "split_merge of moves": ("auto", 0),
 }
 
 # %% ../../nbs/10_models/03_topic_models.ipynb #c64f748f
+@estimator
 class HDP(GibbsTopicModel):
     """Hierarchical Dirichlet process topic model, by Gibbs sampling.
 
@@ -311,6 +319,10 @@ class HDP(GibbsTopicModel):
 
     Parameters
     ----------
+    {eta, alpha, gamma, power, seed_words}
+        With seed words topics are sampled by direct assignment, in a `TreeHDP` without levels:
+        `sampler` must be "auto", "crf" (which both stand for it here) or "direct", and `moves`
+        leave seeded topics to the sweeps.
     sampler : "auto", "crf", "direct", "hybrid", "parallel" or "blocked"
         Chinese restaurant franchise (Teh et al., section 5.1); direct assignment (5.3), faster per
         sweep but worse at merging or splitting topics; direct assignment of tokens with the
@@ -319,219 +331,85 @@ class HDP(GibbsTopicModel):
         counts: all tokens of a word in a document at a time, in time that they hardly matter to.
         "auto" is "blocked" for counts of 100 and more on average (`Corpus.has_large_counts`), where
         the other parameters allow it, and "crf" for all else.
-    gamma, alpha : float > 0
-        Concentrations of the corpus's Dirichlet process and of the documents': starting values,
-        or fixed values where the prior is None.
-    eta : float > 0 or None
-        Dirichlet parameter of the topics. Smaller values give more, sharper topics. None: learned.
-        A number is held fixed, unless `eta_prior` is given.
-    gamma_prior, alpha_prior : (shape, rate), ConcentrationPrior or None
-        A pair is a Gamma prior; `hdp_nb.mcmc.priors` has others. None holds the parameter fixed.
-    eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
-        or from 20/n_words where there are more than a hundred words.
-    alpha_per_document : bool
-        Whether every document has an alpha of its own; then `alpha_` is their mean, which new
-        documents get.
-    moves : "auto" or int
+    moves : "auto", int or Moves
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 06_moves/05_schedule):
         "auto" for as many as a third of a sweep's time allows, and none where 1,000 documents or
-        more have fewer than ten tokens on average; a number for so many, 0 for none. Fits from
-        shards (`hdp_nb.distributed.fit.fit`) move so many groups of topics, "auto" for sixteen.
-    split_merge : "auto" or int
-        Proposals to split or merge topics before every sweep (Wang & Blei 2012), for changes that
-        moving one token at a time rarely makes. "auto": with `moves`, and a sampler whose sweeps
-        move no tables ("direct", "parallel"), one before every sweep of 50,000 tokens or fewer,
-        and the more rarely the more tokens there are; otherwise none.
-    split_merge_until : int or None
-        How many sweeps, from the first on, have these proposals; None is all.
-    split_merge_scans : int
-        0: a split is proposed by one sequential pass over its tokens (Dahl 2003); otherwise by that
-        many restricted Gibbs scans (Jain & Neal 2004), each of which costs as much.
-    n_iter : int or "auto"
-        Sweeps. "auto": until the chains agree (`converged_`), looked at after 100, 160, 240, ...
-        sweeps, 3,000 at most; it needs two chains or more.
-    burn_in : int or None
-        Sweeps at the start from which no sample is kept; None is half of them.
-    thin : int
-        Of the later sweeps the first is kept, then every `thin`-th.
-    init : "opposite", int, "sequential", array of topics, or state
-        The start of the chains. "opposite": even chains begin with all tokens in one topic, odd
-        ones (and a single chain) with every token in one of 100 topics at random, so that chains
-        that agree have forgotten where they began. The others are of all chains: so many topics at
-        random; sequential prediction (Wang & Blei, section 4); the topics of the tokens; or the
-        state of another chain of any sampler, see `callback` of `fit`.
-    n_chains : int
-        Independent chains. Only two or more can show that they have, or have not, converged.
-    n_jobs : int or None
-        Threads that run the chains side by side (None or -1: one per core) and, with
-        `sampler="parallel"`, share the documents of each where there are more threads than chains.
-        The result does not depend on it. Each chain has counts of its own, so that chains side by
-        side take more memory.
-    random_state : None, int or numpy.random.Generator
-        The source of all random numbers; an int makes the fit reproducible.
-    verbose : bool
-        A progress bar on stderr.
-    max_time : float or None
-        Seconds after which the run ends, between two sweeps; also where n_iter is a number. If
-        these are few, and there is no checkpoint, more than every `thin`-th is kept (`thin_`).
-    power : float, above 0, at most 1
-        What a token counts: below 1, counts may vary more than the model says, without topics that
-        explain nothing else (a coarsened posterior, notebook 11_evaluation/06_evidence). The
-        samples are of counts times the power, rounded; predictions are of the counts given.
-    seed_words : dict from name to list of words, or None
-        Topics that are known to be there: a name and some words of each (without a vocabulary,
-        numbers of columns). The prior of such a topic is Dirichlet(eta + seed_strength for these
-        words), its weight that of a topic which was seen once (notebook 04_topics/08_seeds). It is
-        in all samples, the name is its label, and the data may override the words, or leave it
-        without a token. An eta that is learned stays that of the prior: pseudo-tokens are no data.
-        Sampled by direct assignment, in a `TreeHDP` without levels: `sampler` must be "auto", "crf"
-        (which both stand for it here) or "direct", `alpha_per_document` False and `split_merge`
-        "auto" or 0; `moves` leave seeded topics to the sweeps, and an `init` by numbers of topics
-        does not count them.
-    seed_strength : int
-        Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
-        share of a seed word in its topic, (eta + strength)/(n_words eta + all pseudo-tokens), what
-        it is in truth: a few words with many tokens say that the topic has hardly any other.
+        more have fewer than ten tokens on average; a number for so many, 0 for none. `Moves` also
+        has proposals to split or merge topics token by token (Wang & Blei 2012). Fits from shards
+        (`hdp_nb.distributed.fit.fit`) move so many groups of topics, "auto" for sixteen.
+    {init, n_iter, burn_in, thin, n_chains, n_jobs}
+        With `sampler="parallel"` they also share the documents of each chain.
+    {random_state, verbose}
 
     Attributes
     ----------
-    components_ : float array, shape (n_topics_, n_words)
-        Topics that exist in more than half of the kept samples, largest first: posterior mean word
-        probabilities; rows sum to 1. `consensus()` says more, `one_sample()` shows one sample.
-    topic_shares_ : float array, shape (n_topics_,)
-        Posterior mean share of all tokens in each of them; what is left is in none.
-    existence_ : float array, shape (n_topics_,)
-        Probability that each exists: the share of the samples that have it. NaN if there is but one
-        sample, all of whose topics are shown then. Where no topic is in more than half of the
-        samples, those of `samples_[best_]` are shown.
-    n_topics_ : int
-        Their number.
+    {components_, topic_shares_, existence_, n_topics_}
     alpha_, gamma_, eta_ : float
         Posterior means of the hyperparameters.
-    trace_ : dict
-        Name to an array with one value per sweep, burn-in included: n_topics, log_joint,
-        log_likelihood, alpha, gamma, eta, n_tables, log_mixture (log probability of the words with
-        their topics summed out, by which states can be compared), topics_above_0.1% and
-        topics_above_1% (of the tokens), share_1, share_2, share_3 (of the largest topics); with
-        `moves` also moves_proposed, moves_accepted, with `split_merge` splits_proposed,
-        splits_accepted, merges_proposed, merges_accepted. n_topics counts all topics of the
-        sampler, however small. Of the chain that `best_` is from.
-    traces_ : dict
-        Of all chains: name to an array of shape (n_chains, n_iter).
-    convergence_ : Convergence
-        Mean in every chain, R-hat, effective draws, and whether the chains agree, of n_topics,
-        topics_above_0.1%, topics_above_1%, log_mixture and the shares; prints as a table.
-    converged_ : bool or None
-        Whether the chains agree on all of them; None if there is one chain, which has nobody to
-        disagree with. False comes with a `hdp_nb.ConvergenceWarning`.
+    {trace_}
+        Among them n_topics (all topics of the sampler, however small), log_joint, log_likelihood,
+        alpha, gamma, eta, n_tables, log_mixture (log probability of the words with their topics
+        summed out, by which states can be compared), topics_above_0.1% and topics_above_1% (of the
+        tokens), share_1, share_2, share_3 (of the largest topics), moves_proposed, moves_accepted.
+    {traces_, convergence_, converged_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
-    sample_weights_ : float array, shape (len(samples_),)
-        How much each counts there: all alike where the chains agree, else by how well its chain
-        predicts documents that are left out (notebook 10_models/11_stacking).
-    best_ : int
-        The last sample of the chain with the highest mean log_mixture, or, where they do not agree,
-        of that which predicts best what is left out.
-    matches_ : int array
-        The row of `components_` that each topic of each sample is, one sample after the other; -1
-        for all else.
-    sample_chain_ : int array, shape (len(samples_),)
-        The chain that each sample is from.
-    doc_topic_ : float array, shape (n_docs, n_topics_ + 1)
-        Posterior mean proportions of these topics in the documents of the fit, and in the last
-        column of all else. Corpora of more than 20 million tokens have none; `transform` has.
-    topic_labels_ : list of str
-        Their labels, see `label_topics`; of seeded topics the names.
-    seeded_ : dict from name to int
-        Row of `components_` of every seeded topic.
-    seed_names_ : list of str
-        The names, in the order of the topics in all samples, which have the seeded ones first.
-    seeds_ : int array, shape (n_words, len(seed_names_))
-        Pseudo-tokens, which the samples' counts of words contain.
-    word_shares_ : float array, shape (n_words,)
-        Share of every word in all tokens.
-    vocabulary_ : list of str or None
-        The words, where X has them.
-    n_features_in_ : int
-        Their number.
-    burn_in_, thin_ : int
-        Sweeps before the first kept sample, and of how many then one is kept.
+    {sample_weights_, sample_chain_, best_, matches_, doc_topic_, topic_labels_, seeded_,
+    seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_, burn_in_, thin_}
     sampler_ : str
         The sampler that was taken.
     """
 
     def __init__(
         self,
+        *,
+        eta: Concentration | None = None,
+        alpha: Concentration = Gamma(1, 1),
+        gamma: Concentration = Gamma(1, 1),
+        power: float = 1.0,
+        seed_words: dict[str, Sequence[Any]] | SeedWords | None = None,
         sampler: str = "auto",
-        gamma: float = 1.0,
-        alpha: float = 1.0,
-        eta: float | None = None,
-        gamma_prior: PriorLike = (1, 1),
-        alpha_prior: PriorLike = (1, 1),
-        eta_prior: PriorLike = None,
-        alpha_per_document: bool = False,
-        moves: int | str = "auto",
-        split_merge: int | str = "auto",
-        split_merge_until: int | None = None,
-        split_merge_scans: int = 0,
+        moves: int | str | Moves = "auto",
+        init: Any = "opposite",
         n_iter: int | str = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        init: Any = "opposite",
         n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
-        max_time: float | None = None,
-        power: float = 1.0,
-        seed_words: dict[str, Sequence[Any]] | None = None,
-        seed_strength: int = 1,
     ) -> None:
-        self.sampler = sampler
-        self.gamma = gamma
-        self.alpha = alpha
         self.eta = eta
-        self.gamma_prior = gamma_prior
-        self.alpha_prior = alpha_prior
-        self.eta_prior = eta_prior
-        self.alpha_per_document = alpha_per_document
-        self.moves = moves
-        self.split_merge = split_merge
-        self.split_merge_until = split_merge_until
-        self.split_merge_scans = split_merge_scans
+        self.alpha = alpha
+        self.gamma = gamma
         self.power = power
+        self.seed_words = seed_words
+        self.sampler = sampler
+        self.moves = moves
+        self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
-        self.init = init
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.max_time = max_time
-        self.seed_words = seed_words
-        self.seed_strength = seed_strength
 
     def choose_sampler(self, corpus: Corpus) -> str:
         "Name the sampler that `fit` takes for a corpus: `sampler` itself unless it is 'auto'."
         if self.sampler != "auto":
             return self.sampler
         sequential = isinstance(self.init, str) and self.init == "sequential"
-        blocked = not sequential and self.split_merge in ("auto", 0) and self.seed_words is None
+        no_pairs = as_moves(self.moves).split_merge in ("auto", 0)
+        blocked = not sequential and no_pairs and self.seed_words is None
         return "blocked" if blocked and corpus.has_large_counts else "crf"
 
-    def _proposals(self, corpus: Corpus) -> tuple[int, int]:
+    def _proposals(self, corpus: Corpus, moves: Moves) -> tuple[int, int]:
         "Split-merge proposals before a sweep, and sweeps from one with them to the next."
-        if not isinstance(self.split_merge, str):
-            return self.split_merge, 1
-        if self.split_merge != "auto":
-            raise ValueError(
-                'split_merge must be "auto" or a whole number of at least 0,'
-                f" got {self.split_merge!r}"
-            )
-        if self.moves == 0 or self.sampler_ in ("crf", "hybrid", "blocked"):
+        if not isinstance(moves.split_merge, str):
+            return moves.split_merge, 1
+        if moves.n == 0 or self.sampler_ in ("crf", "hybrid", "blocked"):
             return 0, 1
         return 1, max(corpus.n_tokens // _TOKENS_A_PROPOSAL, 1)
 
@@ -542,52 +420,51 @@ class HDP(GibbsTopicModel):
             raise ValueError(
                 f"sampler must be one of {', '.join(map(repr, takes))}, got {self.sampler!r}"
             )
+        moves = as_moves(self.moves)
+        n_moves = None if isinstance(moves.n, str) else moves.n
         self.sampler_ = self.choose_sampler(corpus)
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = MANY if self._opposite() else init
         while isinstance(init, (MoveState, SplitMergeState)):
             init = init.base
         if (seeds := self._count_seeds(corpus)) is not None:
-            return self._with_topic_moves(self._seeded_sampler(corpus, init, seeds))
+            seeded = self._seeded_sampler(corpus, init, seeds, moves)
+            return self._with_topic_moves(seeded, n_moves)
         base = SAMPLERS[self.sampler_]
         if self.sampler_ == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
             base = partial(base, n_threads=max(n_jobs // n_chains, 1))
         eta, eta_prior = self._eta(corpus.n_words)
-        sampler = base(
-            corpus,
-            eta,
-            self.alpha,
-            self.gamma,
-            self.alpha_prior,
-            self.gamma_prior,
-            init,
-            eta_prior,
-            self.alpha_per_document,
-        )
-        n, every = self._proposals(corpus)
+        options = self._concentrations() | {"init": init, "eta_prior": eta_prior}
+        sampler = base(corpus, eta, **options)
+        n, every = self._proposals(corpus, moves)
         if n and self.sampler_ == "blocked":
             raise ValueError(
-                "split_merge must be 0 or 'auto' for sampler='blocked', which knows no single"
-                f" tokens, got {self.split_merge!r}"
+                "split_merge of moves must be 0 or 'auto' for sampler='blocked', which knows no"
+                f" single tokens, got {moves.split_merge!r}"
             )
-        sampler = with_moves(self, sampler, partial(HDPSplitMerge, every=every), n)
-        spared = self.moves == "auto" and corpus.has_short_documents
-        return sampler if spared else self._with_topic_moves(sampler)
+        sampler = with_moves(moves, sampler, partial(HDPSplitMerge, every=every), n)
+        spared = n_moves is None and corpus.has_short_documents
+        return sampler if spared else self._with_topic_moves(sampler, n_moves)
 
-    def _seeded_sampler(self, corpus: Corpus, init: Any, seeds: np.ndarray) -> Sampler:
+    def _seeded_sampler(
+        self, corpus: Corpus, init: Any, seeds: np.ndarray, moves: Moves
+    ) -> Sampler:
         "The sampler of seeded topics: that of a tree without levels."
+        given = {"sampler": self.sampler, "split_merge of moves": moves.split_merge}
         for name, takes in _OF_SEEDS.items():
-            if (value := getattr(self, name)) not in takes:
+            if (value := given[name]) not in takes:
                 *others, last = map(repr, takes)
                 known = f"{', '.join(others)} or {last}" if others else last
                 raise ValueError(f"{name} must be {known} with seed_words, got {value!r}")
-        conc, priors = [self.gamma, self.alpha], [self.gamma_prior, self.alpha_prior]
+        at = self._concentrations()
+        conc, priors = [at["gamma"], at["alpha"]], [at["gamma_prior"], at["alpha_prior"]]
         eta, eta_prior = self._eta(corpus.n_words)
         return TreeSampler(corpus, [], conc, priors, eta, eta_prior, init=init, seeds=seeds)
 
 # %% ../../nbs/10_models/03_topic_models.ipynb #b4bbb7d4
+@estimator
 class LDA(GibbsTopicModel):
     """Latent Dirichlet allocation, by collapsed Gibbs sampling.
 
@@ -597,56 +474,44 @@ class LDA(GibbsTopicModel):
     Parameters
     ----------
     n_topics : int
-        Number of topics.
-    alpha : float > 0
-        Sum of the Dirichlet parameters of a document's proportions: its starting value, or its
-        fixed value if its prior is None. (In scikit-learn's LatentDirichletAllocation,
-        `doc_topic_prior` is `alpha/n_topics`.)
-    eta : float > 0 or None
-        Dirichlet parameter of the topics. None: learned, as in `HDP`; a number is held fixed,
-        unless `eta_prior` is given.
+        Number of topics; the only one that need not be named.
+    {eta}
+    alpha : float > 0 or prior
+        Sum of the Dirichlet parameters of a document's proportions. A number is held fixed, a prior
+        is learned. (In scikit-learn's LatentDirichletAllocation, `doc_topic_prior` is
+        `alpha/n_topics`.)
+    gamma : float > 0 or prior
+        Used for learned weights only; a number is held fixed, a prior is learned.
     weights : "uniform" or "learned"
         Whether a topic's share of alpha is 1/n_topics, or learned; learned shares have a
         symmetric Dirichlet prior with parameter gamma/n_topics.
-    gamma : float > 0
-        Used for learned weights only.
-    alpha_prior, gamma_prior : (shape, rate), ConcentrationPrior or None
-        A pair is a Gamma prior; `hdp_nb.mcmc.priors` has others. None holds the parameter fixed.
-    eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta, which then begins at `eta`. None: Gamma(1, 1), from 0.5, if `eta` is None.
-    alpha_per_document : bool
-        Whether every document has an alpha of its own; then `alpha_` is their mean, which new
-        documents get.
     init : "opposite", None, int array of shape (n_tokens,), or state
         The topics of the tokens to begin with; None draws them at random. "opposite": they are
         drawn for odd chains (and a single one), and even chains begin with all tokens in one topic.
-    n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose, max_time
-        The run of the chains: how long, what is kept, how many, as in `HDP`.
+    {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
-    components_ : float array, shape (n_topics_, n_words)
-        Topics that exist in more than half of the kept samples, largest first: posterior mean word
-        probabilities; rows sum to 1.
     n_topics_ : int
-        Their number: `n_topics`, unless some come and go or have no tokens.
-    topic_shares_, existence_, doc_topic_, alpha_, gamma_, eta_, trace_, traces_, samples_,
-    sample_chain_, sample_weights_, best_, matches_, convergence_, converged_, burn_in_,
-    topic_labels_, word_shares_, vocabulary_, n_features_in_
-        The topics, the run of the chains and what was kept of it, with the same form as in `HDP`.
+        How many there are: `n_topics`, unless some come and go or have no tokens.
+    {components_, topic_shares_, existence_, doc_topic_}
+    alpha_, gamma_, eta_ : float
+        Posterior means of the hyperparameters.
+    {trace_, traces_, convergence_, converged_, interrupted_}
+    samples_ : list of TopicCounts
+        Kept samples of all chains, over which predictions are averaged.
+    {sample_chain_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_, word_shares_,
+    vocabulary_, n_features_in_}
     """
 
     def __init__(
         self,
         n_topics: int = 10,
-        alpha: float = 1.0,
-        eta: float | None = None,
+        *,
+        eta: Concentration | None = None,
+        alpha: Concentration = Gamma(1, 1),
+        gamma: Concentration = Gamma(1, 1),
         weights: str = "uniform",
-        gamma: float = 1.0,
-        alpha_prior: PriorLike = (1, 1),
-        gamma_prior: PriorLike = (1, 1),
-        eta_prior: PriorLike = None,
-        alpha_per_document: bool = False,
         init: Any = "opposite",
         n_iter: int | str = 300,
         burn_in: int | None = None,
@@ -655,17 +520,12 @@ class LDA(GibbsTopicModel):
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
-        max_time: float | None = None,
     ) -> None:
         self.n_topics = n_topics
-        self.alpha = alpha
         self.eta = eta
-        self.weights = weights
+        self.alpha = alpha
         self.gamma = gamma
-        self.alpha_prior = alpha_prior
-        self.gamma_prior = gamma_prior
-        self.eta_prior = eta_prior
-        self.alpha_per_document = alpha_per_document
+        self.weights = weights
         self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
@@ -674,7 +534,6 @@ class LDA(GibbsTopicModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.max_time = max_time
 
     _inits = ("opposite", None)
 
@@ -686,16 +545,5 @@ class LDA(GibbsTopicModel):
         random = self.init is None or self._opposite()
         init = None if random else np.asarray(getattr(self.init, "z", self.init))
         eta, eta_prior = self._eta(corpus.n_words)
-        return LDASampler(
-            corpus,
-            self.n_topics,
-            eta,
-            self.alpha,
-            self.gamma,
-            self.alpha_prior,
-            self.gamma_prior,
-            init,
-            eta_prior,
-            self.alpha_per_document,
-            self.weights,
-        )
+        more: dict[str, Any] = dict(init=init, eta_prior=eta_prior, weights=self.weights)
+        return LDASampler(corpus, self.n_topics, eta, **self._concentrations(), **more)

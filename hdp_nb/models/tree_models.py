@@ -15,15 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus, coarsen
 from ..mcmc.convergence import MANY
-from .base import Callback, PathLike, PriorLike, Seed, with_groups
+from ..mcmc.priors import FIXED_PRIOR, Gamma, as_concentration
+from .base import Callback, Concentration, PathLike, Seed, estimator, with_groups
 from .consensus import Components
 from .topic_models import GibbsTopicModel
+from ..moves.schedule import check_moves
 from ..processes.groups import find_nodes
 from ..topics.counts import TopicCounts, predictive_topics
+from ..topics.seeds import SeedWords
 from ..topics.tree import TreeSampler
 from ..utils.states import POSITIVE, check_entries, check_kept_topics, check_weights
 
 # %% ../../nbs/10_models/04_tree_models.ipynb #06bdbb02
+@estimator
 class TreeHDP(GibbsTopicModel):
     """Topic model with Dirichlet processes on a tree of groups, by Gibbs sampling.
 
@@ -35,51 +39,31 @@ class TreeHDP(GibbsTopicModel):
     ----------
     levels : list of str, or None
         Group columns of the corpus, outermost first; None is all of them, an empty list the
-        ordinary HDP. A document with the label "" (or -1) belongs to the node above.
-    concentrations : float > 0, or list
-        Of the root, of every level, and of the documents: len(levels) + 2 numbers, or one for all.
-        Starting values, or fixed values where the prior is None.
-    concentration_priors : (shape, rate), ConcentrationPrior, None, or a list of those
-        Priors of the concentrations, one for all or one for each. None holds fixed.
-    eta : float > 0 or None
-        Dirichlet parameter of the topics. Smaller values give more, sharper topics. None: learned,
-        or that of the topics given to `fit`. A number is held fixed, unless `eta_prior` is given.
-    eta_prior : (shape, rate), ConcentrationPrior or None
-        Prior of eta, which then begins at `eta`. None, if `eta` is None: Gamma(1, 1), from 0.5,
-        or from 20/n_words where there are more than a hundred words.
+        ordinary HDP. A document with the label "" (or -1) belongs to the node above. The only
+        parameter that need not be named.
+    concentrations : float > 0 or prior, or a list of these
+        Of the root, of every level, and of the documents: one for all, or len(levels) + 2. A number
+        is held fixed, a prior such as `Gamma(1, 1)` is learned, from its mean or median.
+    {eta}
+        With topics given to `fit`, None is the eta of these, held fixed.
     per_node : bool
         Whether every node has a concentration of its own, with the prior of its level, instead of
         one concentration for each level.
     groups : list of tuples of labels
         Groups to have in the tree even if no document is in them, as paths from the outermost
         level.
+    {power, seed_words}
+        Not together with topics given to `fit`.
     moves : "auto" or int
         Moves that split, merge and dissolve topics before the sweeps, as in `HDP`. With topics
         given to `fit` "auto" is none, and other numbers than 0 are refused. Seeded topics are left
         to the sweeps.
-    init : "opposite", int, "sequential", int array of shape (n_tokens,), or state
-        The start of the chains. "opposite": even chains begin with one topic, odd ones (and a
-        single chain) with 100, as in `HDP`. The others are of all chains: every token in one of
-        that many topics at random; sequential prediction; the topics of the tokens; or the state of
-        another chain. Topics that are given or seeded are not counted in the number, and are the
-        first ones in an array; seed words begin in theirs.
-    n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose, max_time
-        The run of the chains: how long, what is kept, how many, as in `HDP`.
-    power : float, above 0, at most 1
-        What a token counts, as in `HDP`.
-    seed_words : dict from name to list of words, or None
-        Topics that are known to be there, by some of their words, as in `HDP`. Not together with
-        topics given to `fit`.
-    seed_strength : int
-        Pseudo-tokens of every seed word, as in `HDP`.
+    {init, n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
-    components_ : float array, shape (n_topics_, n_words)
-        Topics that exist in more than half of the kept samples, largest first: posterior mean word
-        probabilities; rows sum to 1.
     node_weights_ : float array, shape (n_nodes, n_topics_ + 1)
-        Posterior mean weights of these topics at every node, and in the last column of all else.
+        Posterior mean weights of the topics at every node, and in the last column of all else.
         Rows sum to 1.
     nodes_ : list of lists of labels
         Path of every node, in depth-first order; [] is the root. See `node`.
@@ -89,25 +73,24 @@ class TreeHDP(GibbsTopicModel):
     given_ : int array, shape (n_topics_,)
         Which of the given topics each topic is: its row of `components_` of the given model's
         `one_sample()`, from which given topics are taken (of given TopicCounts: its column); -1 for
-        others.
+        others. Of seeded topics the number of the name.
     given_rows_ : int array
         The same numbers, in the order in which samples have the given topics.
-    seeded_ : dict from name to int
-        Row of `components_` of every seeded topic. (`given_` has the number of the name instead.)
-    seed_names_ : list of str
-        The names, in the order of the topics in all samples, which have the seeded ones first.
-    seeds_ : int array, shape (n_words, len(seed_names_))
-        Pseudo-tokens, which the samples' counts of words contain.
     levels_ : list of str
         The group columns, outermost first.
     doc_nodes_ : int array, shape (n_docs,)
         The node that every document of the fit hangs under.
-    topic_shares_, existence_, n_topics_, doc_topic_, alpha_, gamma_, eta_, trace_, traces_,
-    samples_, sample_chain_, sample_weights_, best_, matches_, convergence_, converged_, burn_in_,
-    topic_labels_, word_shares_, vocabulary_, n_features_in_
-        The topics, the run of the chains and what was kept of it, with the same form as in `HDP`.
-        The traces also have alpha_<level>, the mean concentration of a level's nodes, and log_joint
-        is log p(x, z) given the weights of the nodes; `beta` of a sample has a row for every node.
+    {components_, topic_shares_, existence_, n_topics_, doc_topic_}
+    alpha_, gamma_, eta_ : float
+        Posterior means of the documents' and the root's concentration, and of eta.
+    {trace_}
+        As of `HDP`, and alpha_<level>, the mean concentration of a level's nodes; log_joint is
+        log p(x, z) given the weights of the nodes.
+    {traces_, convergence_, converged_, interrupted_}
+    samples_ : list of TopicCounts
+        Kept samples of all chains; `beta` has a row for every node.
+    {sample_chain_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_, seeded_,
+    seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_}
     """
 
     given_: np.ndarray
@@ -117,53 +100,48 @@ class TreeHDP(GibbsTopicModel):
     def __init__(
         self,
         levels: list[str] | None = None,
-        concentrations: float | list[float] = 1.0,
-        concentration_priors: Any = (1, 1),
-        eta: float | None = None,
-        eta_prior: PriorLike = None,
+        *,
+        concentrations: Concentration | list[Concentration] = Gamma(1, 1),
+        eta: Concentration | None = None,
         per_node: bool = False,
         groups: list[tuple] | None = None,
+        power: float = 1.0,
+        seed_words: dict[str, Sequence[Any]] | SeedWords | None = None,
         moves: int | str = "auto",
+        init: Any = "opposite",
         n_iter: int | str = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        init: Any = "opposite",
         n_chains: int = 2,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
-        max_time: float | None = None,
-        power: float = 1.0,
-        seed_words: dict[str, Sequence[Any]] | None = None,
-        seed_strength: int = 1,
     ) -> None:
         self.levels = levels
         self.concentrations = concentrations
-        self.concentration_priors = concentration_priors
         self.eta = eta
-        self.eta_prior = eta_prior
         self.per_node = per_node
         self.groups = groups
+        self.power = power
+        self.seed_words = seed_words
         self.moves = moves
+        self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
         self.thin = thin
-        self.init = init
         self.n_chains = n_chains
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.max_time = max_time
-        self.power = power
-        self.seed_words = seed_words
-        self.seed_strength = seed_strength
 
     def fit(
         self,
         X: "Corpus | ArrayLike",
         y: None = None,
+        *,
         callback: Callback | None = None,
         checkpoint: PathLike | None = None,
+        max_time: float | None = None,
         topics: Any = None,
         groups: Any = None,
     ) -> Any:
@@ -178,8 +156,7 @@ class TreeHDP(GibbsTopicModel):
             Called as `callback(sweep, state)` after every sweep. `state.z` is the topic of every
             token in document order; `state.alpha`, `state.gamma` and `state.conc` (of every node)
             are current values, `state.beta[:, :state.K]` the weights at every node.
-        checkpoint : path, optional
-            File to write the chains to as they run, and to resume from if it exists.
+        {checkpoint, max_time}
         topics : fitted HDP or TreeHDP, or TopicCounts, optional
             Topics to begin with. They keep their words and, at the root, the weight that the
             documents of that fit give them; others may be added.
@@ -203,13 +180,13 @@ class TreeHDP(GibbsTopicModel):
         sampler = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
         if given is None:
-            sampler = self._with_topic_moves(sampler)
+            sampler = self._with_topic_moves(sampler, check_moves(self.moves))
         elif self.moves not in ("auto", 0):
             raise ValueError(
                 f'moves must be "auto" or 0 where topics are given, which are held fixed, got'
                 f" {self.moves!r}"
             )
-        chains, best = self._run(self._starts(sampler), callback, checkpoint)
+        chains, best = self._run(self._starts(sampler), callback, checkpoint, max_time)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
         self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
         concentrations = [chain.state.conc for chain in chains]
@@ -223,13 +200,23 @@ class TreeHDP(GibbsTopicModel):
         init = np.array(self.init) if isinstance(self.init, list) else self.init
         init = MANY if self._opposite() else init
         eta, eta_prior = self._eta(corpus.n_words)
+        if given is not None and self.eta is not None and eta_prior.free:
+            raise ValueError(
+                "eta must be a number or None where topics are given: they are held fixed, and eta"
+                f" is part of them; got {self.eta!r}"
+            )
         if given is not None and self.eta is None:
-            eta, eta_prior = float(given.eta), self.eta_prior
+            eta, eta_prior = float(given.eta), FIXED_PRIOR
+        conc: Any = self.concentrations
+        several = isinstance(conc, (list, np.ndarray)) and len(conc) > 0
+        by_name = {f"concentrations[{i}]": x for i, x in enumerate(conc)} if several else {}
+        pairs = [as_concentration(*x) for x in (by_name or {"concentrations": conc}).items()]
+        starts, priors = map(list, zip(*pairs))
         return TreeSampler(
             corpus,
             self.levels,
-            self.concentrations,
-            self.concentration_priors,
+            starts if several else starts[0],
+            priors if several else priors[0],
             eta,
             eta_prior,
             self.per_node,

@@ -8,6 +8,7 @@ __all__ = ['SHORT', 'MANY_MORE', 'ONLINE_TRACE', 'VariationalHDP', 'OnlineHDP']
 # %% ../../nbs/10_models/07_variational_models.ipynb #c9d33ff6
 import json
 import logging
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,8 @@ from tqdm import tqdm
 from ..corpora.corpus import Corpus
 from ..corpora.counting import is_texts, share_unknown
 from ..mcmc.convergence import Convergence, ConvergenceWarning, judge
-from .base import PriorLike, Seed
+from ..mcmc.priors import Gamma
+from .base import Concentration, Seed, estimator
 from .variational_topics import VariationalTopics
 from ..utils.checks import as_rng, check_int, check_number, plural
 from ..utils.files import rng_from_dict, rng_to_dict
@@ -45,6 +47,7 @@ from hdp_nb.variational.streams import (
 )
 
 # %% ../../nbs/10_models/07_variational_models.ipynb #f80e676e
+@estimator
 class VariationalHDP(VariationalTopics):
     """Hierarchical Dirichlet process topic model, by batch variational inference.
 
@@ -59,17 +62,10 @@ class VariationalHDP(VariationalTopics):
     ----------
     n_topics : int
         Most topics that there can be.
-    gamma, alpha : float > 0
-        Concentrations of the corpus's Dirichlet process and of the documents': starting values, or
-        fixed values where they are not learned.
-    eta : float > 0
-        Dirichlet parameter of the topics.
-    learn_concentrations : bool
-        Whether alpha and gamma are learned.
-    gamma_prior, alpha_prior : (shape, rate) or None
-        Their Gamma priors; None holds the parameter fixed.
-    learn_eta : bool
-        Whether eta is learned, too.
+    {alpha, gamma}
+    eta : float > 0 or None
+        Dirichlet parameter of the topics. A number is held fixed; None is learned, without a prior,
+        from 0.5.
     max_iter : int
         Most passes over the documents.
     tol : float
@@ -100,22 +96,16 @@ class VariationalHDP(VariationalTopics):
         The variational posterior: lam (n_words, K), beta, alpha, gamma, eta.
     matches_ : int array, shape (K,)
         The row of `components_` that each of its topics is.
-    vocabulary_ : list of str or None
-        The words, where X has them.
-    n_features_in_ : int
-        Their number.
+    {vocabulary_, n_features_in_}
     """
 
     def __init__(
         self,
+        *,
         n_topics: int = 100,
-        gamma: float = 1.0,
-        alpha: float = 1.0,
-        eta: float = 0.5,
-        learn_concentrations: bool = True,
-        gamma_prior: PriorLike = (1, 1),
-        alpha_prior: PriorLike = (1, 1),
-        learn_eta: bool = False,
+        eta: float | None = 0.5,
+        alpha: Concentration = Gamma(1, 1),
+        gamma: Concentration = Gamma(1, 1),
         max_iter: int = 100,
         tol: float = 1e-5,
         n_jobs: int | None = None,
@@ -123,13 +113,9 @@ class VariationalHDP(VariationalTopics):
         verbose: bool = False,
     ) -> None:
         self.n_topics = n_topics
-        self.gamma = gamma
-        self.alpha = alpha
         self.eta = eta
-        self.learn_concentrations = learn_concentrations
-        self.gamma_prior = gamma_prior
-        self.alpha_prior = alpha_prior
-        self.learn_eta = learn_eta
+        self.alpha = alpha
+        self.gamma = gamma
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
@@ -140,6 +126,7 @@ class VariationalHDP(VariationalTopics):
         self,
         X: "Corpus | ArrayLike",
         y: None = None,
+        *,
         callback: Callable[[int, VariationalState], object] | None = None,
     ) -> "VariationalHDP":
         """Fit to documents.
@@ -162,7 +149,12 @@ class VariationalHDP(VariationalTopics):
         ValueError
             A bad argument or bad counts, named in the message.
         """
-        alpha_prior, gamma_prior = self._priors()
+        starts, priors = self._split()
+        if self.eta is not None and priors["eta"] is not None:
+            raise ValueError(
+                "eta must be a number, which is held fixed, or None, which is learned without a"
+                f" prior; got {self.eta!r}"
+            )
         check_int("max_iter", self.max_iter, 1)
         check_number("tol", self.tol, 0, above=False)
         corpus = self._corpus(X, reset=True)
@@ -170,9 +162,9 @@ class VariationalHDP(VariationalTopics):
             as_rng(self.random_state),
             corpus.n_words,
             self.n_topics,
-            self.alpha,
-            self.gamma,
-            self.eta,
+            starts["alpha"],
+            starts["gamma"],
+            starts["eta"],
         )
         with tqdm(total=self.max_iter, unit="pass", disable=not self.verbose) as bar:
 
@@ -184,7 +176,7 @@ class VariationalHDP(VariationalTopics):
             state, found, self.trace_ = fit_batch(
                 distinct_words(corpus),
                 state,
-                Hyperpriors(alpha_prior, gamma_prior, self.learn_eta),
+                Hyperpriors(priors["alpha"], priors["gamma"], self.eta is None),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 n_jobs=self.n_jobs,
@@ -247,6 +239,7 @@ def _learn(
     return state
 
 
+@estimator
 class OnlineHDP(VariationalTopics):
     """Hierarchical Dirichlet process topic model, from one minibatch at a time.
 
@@ -267,8 +260,6 @@ class OnlineHDP(VariationalTopics):
         none is born, and none merged. With n_passes="auto" each stream makes one pass, and
         documents that are learned from last say which of the two is better; eta stays within a
         factor of ten of its start.
-    n_sweeps : int
-        Gibbs sweeps of every minibatch, and ten times as many of the first; for e_step="gibbs".
     split_merge : bool
         Whether topics split and are born (if that predicts held-out words of the next minibatch
         better), merge and are deleted (if that raises the bound and predicts no worse). In the last
@@ -280,28 +271,7 @@ class OnlineHDP(VariationalTopics):
         is less, since fewer cannot judge a move. `fit` takes fewer (down to 100) where there would
         be fewer than 60 steps, unless it samples; `partial_fit` gathers as many, so that its result
         does not depend on the size of its minibatches.
-    tau, kappa : float
-        Rate (tau + u)**-kappa at which what is known is replaced, u the documents so far in units
-        of 200; tau from 0 to 1e9, kappa from 0.5 to 1.
-    gamma, alpha : float > 0
-        Concentrations of the corpus's Dirichlet process and of the documents': starting values, or
-        fixed values where they are not learned.
-    eta : float > 0
-        Dirichlet parameter of the topics.
-    learn_concentrations : bool
-        Whether alpha and gamma are learned.
-    gamma_prior, alpha_prior : (shape, rate) or None
-        Their Gamma priors; None holds the parameter fixed.
-    learn_eta : bool
-        Whether eta is learned, too.
-    eta_prior : (shape, rate) or None
-        Its Gamma prior; None holds it fixed.
-    z_split : float >= 0
-        Standard errors of its gain by which a split must predict better. More is stricter; with 0
-        there are more topics, which often predict a little better, and their number does not
-        settle.
-    eager : int >= 0
-        Documents until then: the demand grows from 0 in proportion to those seen.
+    {eta, alpha, gamma}
     n_passes : "auto" or int
         Passes of `fit` over its documents, each in a new random order. After them it goes on with
         minibatches without new topics until ten in a row have merged and deleted nothing, at most
@@ -314,10 +284,7 @@ class OnlineHDP(VariationalTopics):
         documents seen so far. `fit` counts them.
     n_jobs : int or None
         Threads (None: 1, -1: one per core); the result does not depend on it.
-    random_state : None, int or numpy.random.Generator
-        The source of all random numbers; an int makes the fit reproducible.
-    verbose : bool
-        A progress bar on stderr.
+    {random_state, verbose}
 
     Attributes
     ----------
@@ -345,10 +312,7 @@ class OnlineHDP(VariationalTopics):
         The state between two minibatches; `matches_[k]` is the row of `components_` of its topic k.
     waiting_ : dict of arrays
         Documents of `partial_fit` that wait for a step, and the state without them; may be empty.
-    vocabulary_ : list of str or None
-        The words, where X has them.
-    n_features_in_ : int
-        Their number.
+    {vocabulary_, n_features_in_}
     """
 
     looks_: dict[str, np.ndarray]
@@ -357,46 +321,27 @@ class OnlineHDP(VariationalTopics):
 
     def __init__(
         self,
+        *,
         n_topics: int = 10,
+        e_step: str = "variational",
         split_merge: bool = True,
         batch_size: int | None = None,
-        tau: float = 1.0,
-        kappa: float = 0.6,
-        gamma: float = 1.0,
-        alpha: float = 1.0,
-        eta: float = 0.5,
-        learn_concentrations: bool = True,
-        gamma_prior: PriorLike = (1, 1),
-        alpha_prior: PriorLike = (1, 1),
-        learn_eta: bool = True,
-        eta_prior: PriorLike = (1, 1),
-        z_split: float = 1.0,
-        eager: int = 20_000,
+        eta: Concentration | None = None,
+        alpha: Concentration = Gamma(1, 1),
+        gamma: Concentration = Gamma(1, 1),
         n_passes: int | str = "auto",
         n_docs: int | None = None,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
-        e_step: str = "variational",
-        n_sweeps: int = 10,
     ) -> None:
         self.n_topics = n_topics
+        self.e_step = e_step
         self.split_merge = split_merge
         self.batch_size = batch_size
-        self.tau = tau
-        self.kappa = kappa
-        self.gamma = gamma
-        self.alpha = alpha
         self.eta = eta
-        self.learn_concentrations = learn_concentrations
-        self.gamma_prior = gamma_prior
-        self.alpha_prior = alpha_prior
-        self.learn_eta = learn_eta
-        self.eta_prior = eta_prior
-        self.z_split = z_split
-        self.eager = eager
-        self.e_step = e_step
-        self.n_sweeps = n_sweeps
+        self.alpha = alpha
+        self.gamma = gamma
         self.n_passes = n_passes
         self.n_docs = n_docs
         self.n_jobs = n_jobs
@@ -407,6 +352,7 @@ class OnlineHDP(VariationalTopics):
         self,
         X: "Corpus | ArrayLike",
         y: None = None,
+        *,
         callback: Callable[[int, OnlineState], object] | None = None,
     ) -> "OnlineHDP":
         """Fit to documents, in minibatches drawn at random.
@@ -633,7 +579,8 @@ class OnlineHDP(VariationalTopics):
             starts = [few, many] if self.split_merge else 2 * starts
         if not sampled:
             return [VariationalStream(K) for K in starts]
-        rules = SweepRules(self.n_sweeps, first_eta=float(self.eta), births=bool(self.split_merge))
+        eta = self._split()[0]["eta"]
+        rules = SweepRules(first_eta=eta, births=bool(self.split_merge))
         return [SampledStream(rules._replace(n_topics=K)) for K in starts]
 
     def _size(self, way: VariationalStream | SampledStream) -> int:
@@ -642,36 +589,32 @@ class OnlineHDP(VariationalTopics):
 
     def _options(self) -> OnlineOptions:
         "The parameters, checked."
-        alpha_prior, gamma_prior = self._priors()
+        _, priors = self._split()
+        whole = isinstance(self.split_merge, (bool, np.bool_, numbers.Integral))
+        if not whole or self.split_merge not in (0, 1):
+            raise ValueError(f"split_merge must be True or False, got {self.split_merge!r}")
         if self.e_step not in ("variational", "gibbs"):
             raise ValueError(f'e_step must be "variational" or "gibbs", got {self.e_step!r}')
-        for name, least in (("eager", 0), ("n_sweeps", 1), ("batch_size", 1)):
-            if getattr(self, name) is not None or name != "batch_size":
-                check_int(name, getattr(self, name), least)
+        if self.batch_size is not None:
+            check_int("batch_size", self.batch_size, 1)
         if isinstance(self.n_passes, str) and self.n_passes != "auto":
             raise ValueError(f'n_passes must be "auto" or a whole number, got {self.n_passes!r}')
         if not isinstance(self.n_passes, str):
             check_int("n_passes", self.n_passes, 1)
-        check_number("z_split", self.z_split, 0, above=False)
-        for name, low, high in (("tau", 0, 1e9), ("kappa", 0.5, 1)):
-            check_number(name, getattr(self, name), low, high, above=False)
         if self.n_docs is not None:
             check_int("n_docs", self.n_docs, 1)
         return OnlineOptions(
-            float(self.tau),
-            float(self.kappa),
-            alpha_prior,
-            gamma_prior,
-            self._gamma_prior("eta_prior") if self.learn_eta else None,
+            alpha_prior=priors["alpha"],
+            gamma_prior=priors["gamma"],
+            eta_prior=priors["eta"],
             n_jobs=self.n_jobs,
-            z_split=float(self.z_split),
-            eager=max(self.eager, 1),
             split_merge=bool(self.split_merge) and self.e_step != "gibbs",
         )
 
     def _begin(self, rng: np.random.Generator, way: Any) -> OnlineState:
         "The state before the first minibatch."
-        return way.start(rng, self.n_features_in_, self.alpha, self.gamma, self.eta)
+        starts, _ = self._split()
+        return way.start(rng, self.n_features_in_, starts["alpha"], starts["gamma"], starts["eta"])
 
     def _end(self, rng: np.random.Generator, state: OnlineState, trace: Any) -> "OnlineHDP":
         "Lay out the results after a minibatch; the trace is Rows, or arrays by name."

@@ -6,7 +6,6 @@
 __all__ = ['VariationalTopics']
 
 # %% ../../nbs/10_models/08_variational_topics.ipynb #62ab0002
-import numbers
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -16,8 +15,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus
-from ..mcmc.priors import LOG_NORMAL, as_prior
-from .base import BaseTopicModel, PriorLike, Seed
+from ..mcmc.priors import LOG_NORMAL, Gamma, as_concentration
+from .base import BaseTopicModel, Concentration, Seed
 from ..utils.checks import check_concentrations, check_eta, check_int
 from ..utils.states import check_entries, check_stream, check_waiting, naming
 from ..variational.bound import VariationalState
@@ -25,39 +24,37 @@ from ..variational.e_step import distinct_words
 from ..variational.online import infer, predict_tokens
 
 # %% ../../nbs/10_models/08_variational_topics.ipynb #320caebb
+_FIRST_ETA = 0.5  # where one that is learned begins
+
+
 class VariationalTopics(BaseTopicModel):
     "Topic models whose result is a VariationalState, kept as a dict in `state_`."
 
     state_: dict[str, np.ndarray]
     n_topics: int
-    gamma: float
-    alpha: float
-    eta: float
-    learn_concentrations: bool
-    gamma_prior: PriorLike
-    alpha_prior: PriorLike
-    learn_eta: bool
+    gamma: Concentration
+    alpha: Concentration
+    eta: Concentration | None
     n_jobs: Any
 
-    def _priors(self) -> tuple[Any, Any]:
-        "Check what all have and return the priors of alpha and gamma; None holds one fixed."
-        for name in ("learn_concentrations", "learn_eta", "split_merge"):
-            value = getattr(self, name, False)
-            if not isinstance(value, (bool, np.bool_, numbers.Integral)) or value not in (0, 1):
-                raise ValueError(f"{name} must be True or False, got {value!r}")
+    def _split(self) -> tuple[dict[str, float], dict[str, tuple[float, float] | None]]:
+        "Where alpha, gamma and eta begin, and shape and rate of their priors, None if held fixed."
         check_int("n_topics", self.n_topics, 1)
-        check_concentrations(gamma=self.gamma, alpha=self.alpha)
-        check_eta(self.eta, getattr(self, "n_features_in_", 1), 1e-12)
-        if not self.learn_concentrations:
-            return None, None
-        return self._gamma_prior("alpha_prior"), self._gamma_prior("gamma_prior")
-
-    def _gamma_prior(self, name: str) -> tuple[float, float] | None:
-        "Shape and rate of the prior that is the parameter `name`, checked; None holds it fixed."
-        prior = as_prior(name, getattr(self, name))
-        if prior.kind == LOG_NORMAL:
-            raise ValueError(f"{name} must be None or a Gamma prior, (shape, rate); got {prior!r}")
-        return (prior.first, prior.second) if prior.free else None
+        starts, priors = {}, {}
+        for name in ("alpha", "gamma", "eta"):
+            value = getattr(self, name)
+            if value is None and name == "eta":
+                value = Gamma(1, 1)
+            first = _FIRST_ETA if name == "eta" else None
+            starts[name], prior = as_concentration(name, value, first)
+            if prior.kind == LOG_NORMAL:
+                raise ValueError(
+                    f"{name} must be a number, which is held fixed, or a Gamma prior; got {prior!r}"
+                )
+            priors[name] = (prior.first, prior.second) if prior.free else None
+        check_concentrations(gamma=starts["gamma"], alpha=starts["alpha"])
+        check_eta(starts["eta"], getattr(self, "n_features_in_", 1), 1e-12)
+        return starts, priors
 
     def _posterior(self) -> VariationalState:
         "The variational posterior."

@@ -56,7 +56,7 @@ class FiniteHMM(BaseEstimator):
         theta proportional to count + prior (the mode in the softmax basis, which exists for all
         priors; in the simplex there is none where a prior is below 1); variational Bayes (Beal
         2003).
-    transition_prior, emission_prior : float > 0
+    alpha, eta : float > 0
         Dirichlet parameter of each transition (and each start), and of each symbol. Not used by
         "ml".
     n_symbols : int or None
@@ -85,9 +85,10 @@ class FiniteHMM(BaseEstimator):
     def __init__(
         self,
         n_states=5,
+        *,
         method="ml",
-        transition_prior=1.0,
-        emission_prior=1.0,
+        alpha=1.0,
+        eta=1.0,
         n_symbols=None,
         floor=0.0,
         n_iter=200,
@@ -97,8 +98,8 @@ class FiniteHMM(BaseEstimator):
     ):
         self.n_states = n_states
         self.method = method
-        self.transition_prior = transition_prior
-        self.emission_prior = emission_prior
+        self.alpha = alpha
+        self.eta = eta
         self.n_symbols = n_symbols
         self.floor = floor
         self.n_iter = n_iter
@@ -128,7 +129,7 @@ class FiniteHMM(BaseEstimator):
         K = check_int("n_states", self.n_states, 1)
         if self.method not in ("ml", "map", "vb"):
             raise ValueError(f"method must be one of 'ml', 'map', 'vb', got {self.method!r}")
-        check_positive(transition_prior=self.transition_prior, emission_prior=self.emission_prior)
+        check_positive(alpha=self.alpha, eta=self.eta)
         self.prior_, sequences = check_sequences(
             X, lengths, "categorical", None, n_symbols=self.n_symbols
         )
@@ -144,7 +145,7 @@ class FiniteHMM(BaseEstimator):
     def _climb(self, rng, sequences, K, V):
         "One start: parameters to predict with, and the objective after each iteration."
         x = np.maximum(sequences.data, 0)
-        a = (self.transition_prior, self.transition_prior, self.emission_prior)
+        a = (self.alpha, self.alpha, self.eta)
         counts = [
             rng.dirichlet(np.ones(K)),
             rng.dirichlet(np.ones(K), K),

@@ -24,9 +24,11 @@ from hdp_nb.cli import main as cli
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.evaluation.scores import Unigram, document_completion
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.topics.franchise import FranchiseSampler
+from hdp_nb.topics.seeds import SeedWords
 
 FIT = "fit small.npz --out run --n-iter 12 --n-chains 1 --init 100 --moves 0".split()
 FIT += "--thin 3 --eta 0.1 --test-size 0.2".split()
@@ -189,13 +191,13 @@ def test_options_reach_the_estimator(run):
     )
     assert json.loads(Path("run/summary.json").read_text())["documents"] == 53
     model = HDP.load("run/model.npz")
-    assert (
-        model.alpha_prior,
-        model.gamma_prior,
-        model.init,
-        model.burn_in,
-        model.random_state,
-    ) == (None, [2, 3], 4, 5, 9)
+    assert (model.alpha, model.gamma, model.init, model.burn_in, model.random_state) == (
+        0.3,
+        Gamma(2, 3),
+        4,
+        5,
+        9,
+    )
     assert model.alpha_ == 0.3 and model.traces_["alpha"].shape == (2, 12)
     assert {row["chain"] for row in csv.DictReader(open("run/trace.csv"))} == {"0", "1"}
 
@@ -245,29 +247,15 @@ TREE = [*FIT, "--levels", "age,page", "--quiet"]
 
 def test_levels_make_a_tree(run):
     code, out, err = run(
-        *TREE,
-        "--alpha",
-        2,
-        "--gamma",
-        3,
-        "--gamma-prior",
-        "fixed",
-        "--alpha-prior",
-        "2,1",
-        "--group",
-        "age",
+        *TREE, "--gamma", 3, "--gamma-prior", "fixed", "--alpha-prior", "2,1", "--group", "age"
     )
     assert (code, err) == (0, "") and "Tree: corpus > age > page > document;" in out
     model, (train, test) = TreeHDP.load("run/model.npz"), small_corpus().split_docs(0.2, 0)
-    assert (model.levels, model.concentrations, model.concentration_priors) == (
-        ["age", "page"],
-        [3, 2, 2, 2],
-        [None, [2, 1], [2, 1], [2, 1]],
-    )
+    priors = [Gamma(2, 1)] * 3
+    assert (model.levels, model.concentrations) == (["age", "page"], [3, *priors])
     same = TreeHDP(
         model.levels,
-        model.concentrations,
-        model.concentration_priors,
+        concentrations=model.concentrations,
         eta=0.1,
         n_iter=12,
         n_chains=1,
@@ -777,7 +765,7 @@ def test_seed_words_name_topics(run):
     saved = HDP.load("run/model.npz")
     train, _ = small_corpus().split_docs(0.2, 0)
     options = dict(n_iter=12, thin=3, eta=0.1, random_state=0, n_chains=1, init=100, moves=0)
-    model = HDP(seed_words=words, seed_strength=2, sampler="direct", **options).fit(train)
+    model = HDP(seed_words=SeedWords(words, 2), sampler="direct", **options).fit(train)
     np.testing.assert_array_equal(saved.components_, model.components_)
     rows = {row["label"]: row for row in csv.DictReader(open("run/topics.csv"))}
     page = Path("run/report.html").read_text()

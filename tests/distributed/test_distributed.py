@@ -27,8 +27,10 @@ from hdp_nb.distributed.shards import ShardedCorpus, find_shared, write_shards
 from hdp_nb.distributed.transform import model_digest
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.variational_models import OnlineHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.topics.parallel import ParallelSampler
 from hdp_nb.utils.files import load_npz, save_npz
 
@@ -41,8 +43,7 @@ MODEL = dict(
     burn_in=1,
     init=30,
     thin=2,
-    eta_prior=(1, 1),
-    alpha_per_document=True,
+    eta=Gamma(1, 1),
     n_chains=1,
     moves=0,
     random_state=3,
@@ -201,13 +202,15 @@ def test_begun_with_a_sample_of_the_documents(tmp_path, monkeypatch):
     assert np.array_equal(whole.x, corpus.x) and np.array_equal(whole.offsets, corpus.offsets)
     few = shards.sample(np.random.default_rng(0), 1)  # a document at least, however long
     assert few.n_docs == 1 and few.n_tokens == 80
-    model = HDP("parallel", n_chains=1, n_iter=8, random_state=0)
+    model = HDP(sampler="parallel", n_chains=1, n_iter=8, random_state=0)
     model = fit(model, shards, tmp_path / "run")
     assert (model.trace_["n_topics"] >= 10).all() and (model.topic_shares_ > 0.01).sum() == 10
-    resumed = fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / "run")
+    resumed = fit(
+        HDP(sampler="parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / "run"
+    )
     assert same(model, resumed)
     random = fit(
-        HDP("parallel", n_chains=1, n_iter=30, init=100, random_state=0),
+        HDP(sampler="parallel", n_chains=1, n_iter=30, init=100, random_state=0),
         shards,
         tmp_path / "random",
     )
@@ -251,10 +254,10 @@ def test_a_sample_goes_on_after_ctrl_c(tmp_path, shards, monkeypatch):
 
 
 def test_another_corpus_is_named(tmp_path, shards):
-    fit(HDP(**MODEL | {"n_iter": 1, "burn_in": 0, "eta_prior": None}), shards, tmp_path / "run")
+    fit(HDP(**MODEL | {"n_iter": 1, "burn_in": 0, "eta": 0.5}), shards, tmp_path / "run")
     other = write_shards(tmp_path / "other", [[1, 2], [30]])
     with pytest.raises(ValueError, match="made with corpus = "):
-        fit(HDP(**MODEL | {"n_iter": 1, "burn_in": 0, "eta_prior": None}), other, tmp_path / "run")
+        fit(HDP(**MODEL | {"n_iter": 1, "burn_in": 0, "eta": 0.5}), other, tmp_path / "run")
 
 
 def test_what_is_documented_of_a_fit_is_there(tmp_path, shards, whole):
@@ -270,7 +273,7 @@ def test_begun_with_a_sample_twice(tmp_path, monkeypatch):
     corpus, _ = make_bars(n_docs=500, doc_len=80, grid=5, concentration=2.0, random_state=3)
     shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=25, shard_tokens=9000)
     one, other = (
-        fit(HDP("parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / name)
+        fit(HDP(sampler="parallel", n_chains=1, n_iter=8, random_state=0), shards, tmp_path / name)
         for name in ("one", "other")
     )
     assert same(one, other)
@@ -313,9 +316,7 @@ def test_a_task_done_twice_writes_the_same_bytes(tmp_path, shards, whole, monkey
         same(fit(HDP(**MODEL), shards, tmp_path / "run", client), whole)
         and len(set(paths)) == len(paths) == 2 * 3 * MODEL["n_iter"]  # two fits, three jobs a sweep
     )
-    tiny = MODEL | dict(
-        eta=1e-6, eta_prior=None, init=3, gamma=20.0
-    )  # topics whose gamma variates are all 0
+    tiny = MODEL | dict(eta=1e-6, init=3, gamma=20.0)  # topics whose gamma variates are all 0
     assert same(fit(HDP(**tiny), shards, tmp_path / "tiny", client), HDP(**tiny).fit(CORPUS))
 
 
@@ -646,13 +647,13 @@ def test_foreign_runs(tmp_path, shards):
 @pytest.mark.parametrize(
     "model, says",
     [
-        (HDP("direct", n_chains=1), "model"),
+        (HDP(sampler="direct", n_chains=1), "model"),
         (LDA(), "model"),
-        (HDP("parallel"), "model"),
-        (HDP("parallel", n_chains=1, split_merge=3), "model"),
-        (HDP("parallel", n_chains=1, init="sequential"), "init"),
-        (HDP("parallel", n_iter=0, n_chains=1), "n_iter"),
-        (HDP("parallel", n_chains=1, eta=-1), "eta"),
+        (HDP(sampler="parallel"), "model"),
+        (HDP(sampler="parallel", n_chains=1, moves=Moves(split_merge=3)), "model"),
+        (HDP(sampler="parallel", n_chains=1, init="sequential"), "init"),
+        (HDP(sampler="parallel", n_iter=0, n_chains=1), "n_iter"),
+        (HDP(sampler="parallel", n_chains=1, eta=-1), "eta"),
         (OnlineHDP(batch_size=0), "batch_size"),
     ],
 )
@@ -664,7 +665,7 @@ def test_bad_models(tmp_path, shards, model, says):
 def test_topics_to_begin_with_of_another_vocabulary(tmp_path, whole):
     with pytest.raises(ValueError, match="init.*7 words.*25"):
         fit(
-            HDP("parallel", n_chains=1, init=whole.samples_[-1]),
+            HDP(sampler="parallel", n_chains=1, init=whole.samples_[-1]),
             write_shards(tmp_path / "seven", [[6]]),
             tmp_path / "run",
         )
@@ -678,10 +679,9 @@ def test_clients(tmp_path, shards, monkeypatch):
         fit(HDP(**MODEL), shards, tmp_path / "run", client="tcp://localhost:8786")
 
 
-@pytest.mark.parametrize("given", [{"max_time": 0.5}, {"power": 0.5}])
-def test_what_shards_cannot_do_is_refused(tmp_path, given):
+def test_what_shards_cannot_do_is_refused(tmp_path):
     pieces = write_shards(tmp_path / "shards", [make_bars(20, 10, random_state=0)[0]])
-    model = HDP(sampler="parallel", n_chains=1, n_iter=3, init=3, moves=0, **given)
-    with pytest.raises(ValueError, match="max_time must be None and power 1"):
+    model = HDP(sampler="parallel", n_chains=1, n_iter=3, init=3, moves=0, power=0.5)
+    with pytest.raises(ValueError, match="power must be 1 for a fit from shards, got 0.5"):
         fit(model, pieces, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -53,7 +53,7 @@ def fitted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def online():
-    return OnlineHDP(5, batch_size=40, n_passes=2, random_state=0).fit(CORPUS)
+    return OnlineHDP(n_topics=5, batch_size=40, n_passes=2, random_state=0).fit(CORPUS)
 
 
 def rows(place):
@@ -136,7 +136,7 @@ def test_topics_of_tokens(tmp_path, fitted):
         for k, c in zip(topics, counts):
             n[k] += c
     assert n[:-1].tolist() == [last[to == k].sum() for k in range(model.n_topics_)]
-    stream = OnlineHDP(4, batch_size=40, random_state=0)
+    stream = OnlineHDP(n_topics=4, batch_size=40, random_state=0)
     stream = fit(stream, corpus, tmp_path / "stream")
     with pytest.raises(ValueError, match="no topics of tokens"):
         topics_of_shards(stream, corpus, tmp_path / "stream", tmp_path / "none")
@@ -356,7 +356,9 @@ def test_from_texts_to_topics_by_shell(tmp_path, run, monkeypatch):
     code, out, err = run(*fitting)
     assert (code, err) == (0, "") and "Results: run/model.npz" in out
     model = hdp_nb.load_model("run/model.npz")
-    direct = fit(HDP("parallel", n_chains=1, n_iter=12, init=8, random_state=0), corpus, "direct")
+    direct = fit(
+        HDP(sampler="parallel", n_chains=1, n_iter=12, init=8, random_state=0), corpus, "direct"
+    )
     assert np.array_equal(model.components_, direct.components_)
     assert np.array_equal(
         model.transform(texts),

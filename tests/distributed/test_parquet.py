@@ -139,10 +139,9 @@ MODEL = dict(sampler="parallel", n_iter=4, burn_in=1, init=9, n_chains=1, moves=
     "model",
     [
         HDP(**MODEL),
-        pytest.param(HDP(**MODEL | {"alpha_per_document": True}), marks=pytest.mark.slow),
-        pytest.param(OnlineHDP(4, batch_size=20, random_state=0), marks=pytest.mark.slow),
+        pytest.param(OnlineHDP(n_topics=4, batch_size=20, random_state=0), marks=pytest.mark.slow),
     ],
-    ids=["sampler", "alpha", "online"],
+    ids=["sampler", "online"],
 )
 def test_same_chain_as_from_npz(tmp_path, shards, model):
     """To the last bit, whatever the format, and the cut. The control: another order of the same

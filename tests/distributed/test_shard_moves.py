@@ -21,6 +21,7 @@ from hdp_nb.distributed.fit import ShardSampler, fit
 from hdp_nb.distributed.shards import write_shards
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import exact_posterior, log_hdp, log_words, posterior_error
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.variational_models import OnlineHDP
 from hdp_nb.moves import divisions
@@ -316,7 +317,7 @@ MODEL = dict(
     n_iter=6,
     burn_in=1,
     init=6,
-    eta_prior=(1, 1),
+    eta=Gamma(1, 1),
     n_chains=1,
     moves=4,
     random_state=3,
@@ -373,7 +374,7 @@ def test_what_is_not_taken(tmp_path):
     assert "moves_proposed" not in none.trace_
     with pytest.raises(ValueError, match="chain.npz"):
         fit(HDP(**MODEL), corpus, tmp_path / "run")
-    fit(OnlineHDP(3, random_state=0), corpus, tmp_path / "online")
+    fit(OnlineHDP(n_topics=3, random_state=0), corpus, tmp_path / "online")
 
 
 def test_from_a_shell(tmp_path, capsys):

@@ -22,6 +22,7 @@ from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.distributed.engine import connect, local_workers
 from hdp_nb.distributed.fit import fit
 from hdp_nb.distributed.shards import find_shared, write_shards
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.variational_models import OnlineHDP
 from hdp_nb.utils.files import load_npz
@@ -37,7 +38,7 @@ MODEL = dict(
     burn_in=1,
     thin=2,
     init=20,
-    eta_prior=(1, 1),
+    eta=Gamma(1, 1),
     n_chains=1,
     moves=0,
     random_state=3,
@@ -137,7 +138,7 @@ def test_anchor_words(corpus, tmp_path, n, deadly):
 
 
 @pytest.mark.parametrize(
-    "model", [HDP(**MODEL), OnlineHDP(3, random_state=0)], ids=["hdp", "online"]
+    "model", [HDP(**MODEL), OnlineHDP(n_topics=3, random_state=0)], ids=["hdp", "online"]
 )
 def test_workers_without_a_folder_of_ours(tmp_path, like_s3, model):
     "Corpus, tasks and topics of tokens are in a bucket; the run's folder is the coordinator's own."

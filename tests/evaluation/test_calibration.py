@@ -65,7 +65,7 @@ def test_the_truth_of_fits_together_with_the_data_counts_both():
 
 def test_an_hdp_and_documents_that_are_empty():
     corpus = Corpus.from_docs([[0, 1, 1, 2] * 5, [], [3, 4, 4] * 6, [0, 3] * 9], n_words=5)
-    model = HDP("direct", n_iter=20, n_jobs=1, random_state=0).fit(corpus)
+    model = HDP(sampler="direct", n_iter=20, n_jobs=1, random_state=0).fit(corpus)
     found = calibrate(model, corpus, 2)
     assert len(found.n_ranks) == 2 and ((found.n_ranks > 0) & (found.n_ranks < 1)).all()
 
@@ -78,7 +78,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="level must be above 0"):
         calibrate(model, corpus, 1, level=1.5)
     with pytest.raises(ValueError, match="to calibrate, got OnlineHDP"):
-        calibrate(OnlineHDP(3, n_passes=1, random_state=0).fit(corpus), corpus)
+        calibrate(OnlineHDP(n_topics=3, n_passes=1, random_state=0).fit(corpus), corpus)
 
 
 def test_effects_are_judged_where_a_formula_asks_for_them():

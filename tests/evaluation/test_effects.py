@@ -22,7 +22,7 @@ def case():
         n_words=corpus.n_words,
     )
     covariates = {name: np.append(column, column[0]) for name, column in covariates.items()}
-    model = HDP("direct", n_iter=60, thin=5, n_jobs=1, random_state=0)
+    model = HDP(sampler="direct", n_iter=60, thin=5, n_jobs=1, random_state=0)
     return model.fit(corpus), covariates, truth
 
 
@@ -119,10 +119,10 @@ def test_bad_covariates_are_named(case, found):
 
 def test_models_without_several_chains_are_refused(case):
     corpus, covariates, _ = make_effects(20, 20, random_state=0)
-    one = HDP("direct", n_iter=20, n_chains=1, random_state=0).fit(corpus)
+    one = HDP(sampler="direct", n_iter=20, n_chains=1, random_state=0).fit(corpus)
     with pytest.raises(ValueError, match="two chains or more for effects.*got 1"):
         effects(one, covariates, "~ year")
-    online = OnlineHDP(5, n_passes=1, random_state=0).fit(corpus)
+    online = OnlineHDP(n_topics=5, n_passes=1, random_state=0).fit(corpus)
     with pytest.raises(ValueError, match="must keep posterior samples for effects, got OnlineHDP"):
         effects(online, covariates, "~ year")
 

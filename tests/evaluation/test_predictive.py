@@ -135,7 +135,7 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="n_samples"):
         check_words(model, counts, n_samples=0)
     with pytest.raises(ValueError, match="HDP, LDA or TreeHDP for topic checks, got OnlineHDP"):
-        check_words(OnlineHDP(3, n_passes=1, random_state=0).fit(counts), counts)
+        check_words(OnlineHDP(n_topics=3, n_passes=1, random_state=0).fit(counts), counts)
     with pytest.raises(ValueError, match="model must be a fitted HDPHMM, got LDA"):
         check_steps(model, counts)
 
@@ -143,7 +143,7 @@ def test_bad_arguments_are_named():
 def test_documents_of_a_fit_with_a_power():
     "They are those that the fit was given, and are checked with the counts that it took."
     corpus = make_bars(30, 20, grid=4, random_state=0)[0]
-    model = HDP("direct", power=0.5, eta=0.1, n_iter=40, random_state=0).fit(corpus)
+    model = HDP(sampler="direct", power=0.5, eta=0.1, n_iter=40, random_state=0).fit(corpus)
     found = check_words(model, corpus, n_replicates=20)
     assert np.isfinite(found.observed).any()
     with pytest.raises(ValueError, match="must be the documents of the fit"):

@@ -24,7 +24,7 @@ def signatures():
 @pytest.fixture(scope="module")
 def apart(signatures):
     "A fit whose chains have not come together, and what it warned of."
-    model = HDP("direct", moves=0, n_iter=60, random_state=0)
+    model = HDP(sampler="direct", moves=0, n_iter=60, random_state=0)
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(signatures)
     return model, [str(w.message) for w in caught if w.category is ConvergenceWarning]
@@ -55,7 +55,7 @@ def test_chains_begin_with_one_topic_and_with_a_hundred(apart):
 
 def test_auto_ends_where_chains_agree(signatures):
     "With moves, on the same data and from the same starts; long before 3,000 sweeps, unwarned."
-    model = HDP("direct", n_iter="auto", random_state=0)
+    model = HDP(sampler="direct", n_iter="auto", random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model.fit(signatures)
@@ -75,7 +75,7 @@ quick = dict(moves=0, n_iter=12, init=20, random_state=0)
 def test_one_chain_has_no_verdict(signatures):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = HDP("direct", n_chains=1, **quick).fit(signatures)
+        model = HDP(sampler="direct", n_chains=1, **quick).fit(signatures)
     assert model.converged_ is None and "the verdict needs two or more" in str(model.convergence_)
     assert all(row.ok is None for row in model.convergence_.values())
 
@@ -83,8 +83,6 @@ def test_one_chain_has_no_verdict(signatures):
 @pytest.mark.parametrize(
     "params, message",
     [
-        (dict(max_time=0), "max_time must be .*, got 0"),
-        (dict(max_time=-1), "max_time must be .*, got -1"),
         (dict(moves=-1), "moves must be .*, got -1"),
         (dict(moves="x"), "moves must be \"auto\" or a whole number of at least 0, got 'x'"),
         (dict(n_iter="auto", n_chains=1), "n_chains must be at least 2 with n_iter='auto'"),
@@ -94,7 +92,7 @@ def test_one_chain_has_no_verdict(signatures):
 )
 def test_bad_parameters(signatures, params, message):
     with pytest.raises(ValueError, match=message):
-        HDP("direct", **{**quick, **params}).fit(signatures)
+        HDP(sampler="direct", **{**quick, **params}).fit(signatures)
 
 
 @pytest.mark.filterwarnings("ignore::hdp_nb.mcmc.convergence.ConvergenceWarning")
@@ -108,7 +106,7 @@ def test_bad_parameters(signatures, params, message):
 )
 @pytest.mark.parametrize("moves", [0, "auto"])
 def test_small_corpora(corpus, moves):
-    model = HDP("direct", moves=moves, n_iter=60, random_state=0).fit(corpus)
+    model = HDP(sampler="direct", moves=moves, n_iter=60, random_state=0).fit(corpus)
     assert model.converged_ in (True, False) and model.traces_["n_topics"].shape == (2, 60)
     assert np.isfinite(model.components_).all() and np.isfinite(model.doc_topic_).all()
     if corpus.n_words == 1:
@@ -122,7 +120,7 @@ def test_ctrl_c_keeps_the_traces_of_both_chains(signatures, n_jobs):
         if sweep == 7:
             raise KeyboardInterrupt
 
-    model = HDP("direct", n_chains=2, n_jobs=n_jobs, **quick)
+    model = HDP(sampler="direct", n_chains=2, n_jobs=n_jobs, **quick)
     model.fit(signatures, callback=[None, stop])
     done = (~np.isnan(model.traces_["n_topics"])).sum(axis=1)
     assert model.interrupted_ and done[1] == 8 and 1 <= done[0] <= 12
@@ -143,7 +141,8 @@ def test_the_verdict_is_saved(apart, tmp_path):
 @pytest.mark.filterwarnings("ignore::hdp_nb.mcmc.convergence.ConvergenceWarning")
 def test_the_longest_time(signatures):
     "At least one sweep of each chain; that the time ended the run is no interruption."
-    model = HDP("direct", n_chains=2, max_time=1e-6, **{**quick, "n_iter": 5000}).fit(signatures)
+    model = HDP(sampler="direct", n_chains=2, **{**quick, "n_iter": 5000})
+    model.fit(signatures, max_time=1e-6)
     assert model.traces_["n_topics"].shape[1] < 200 and not model.interrupted_
 
 
@@ -180,8 +179,8 @@ class Deaf(Annealed):
 class AnnealedModel(SampledModel):
     n_iter, burn_in, n_chains, n_jobs, random_state, verbose = 200, None, 1, 1, 0, False
 
-    def __init__(self, thin, max_time):
-        self.thin, self.max_time = thin, max_time
+    def __init__(self, thin):
+        self.thin = thin
 
 
 @pytest.mark.parametrize("thin", [1, 10])
@@ -192,8 +191,8 @@ def test_no_state_is_kept_whose_moves_were_annealed(seconds, thin, monkeypatch):
     for kind in (Annealed, Deaf):
         clock = [0.0]
         monkeypatch.setattr("time.monotonic", lambda clock=clock: clock[0])
-        sampler, model = kind(clock, 100), AnnealedModel(thin, seconds)
-        (chain,), _ = model._run(sampler, None, None)
+        sampler, model = kind(clock, 100), AnnealedModel(thin)
+        (chain,), _ = model._run(sampler, None, None, seconds)
         assert chain.n_done == min(seconds, 200) and not model.interrupted_
         annealed = chain.trace["annealed"]
         first = chain.burn_in

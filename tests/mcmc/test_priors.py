@@ -13,10 +13,10 @@ from hdp_nb import HDP, HDPHMM, HNHDP, LDA, Corpus, DPMixture, NestedDP, TreeHDP
 from hdp_nb.mcmc.exact import exact_posterior, log_words, posterior_error
 from hdp_nb.mcmc.priors import (
     ConcentrationPrior,
+    Gamma,
+    LogNormal,
     as_prior,
     fixed_prior,
-    gamma_prior,
-    log_normal_prior,
     prior_from_dict,
     prior_to_dict,
     scaled_prior,
@@ -24,8 +24,8 @@ from hdp_nb.mcmc.priors import (
 from hdp_nb.utils.special import log_stirling
 
 PRIORS = {
-    "gamma": (gamma_prior(2.0, 0.7), stats.gamma(2.0, scale=1 / 0.7)),
-    "log-normal": (log_normal_prior(0.4, 0.6), stats.lognorm(0.6, scale=math.exp(0.4))),
+    "gamma": (Gamma(2.0, 0.7), stats.gamma(2.0, scale=1 / 0.7)),
+    "log-normal": (LogNormal(0.4, 0.6), stats.lognorm(0.6, scale=math.exp(0.4))),
 }
 every_prior = pytest.mark.parametrize("name", PRIORS)
 
@@ -61,18 +61,18 @@ def test_draws(name, power, rate):
 
 def test_what_is_taken_and_what_is_refused():
     assert as_prior("p", None) == fixed_prior() and not as_prior("p", None).free
-    assert as_prior("p", (2, 3)) == gamma_prior(2, 3) and as_prior("p", [2, 3]).free
-    assert as_prior("p", log_normal_prior(0, 1)) == log_normal_prior(0, 1)
+    assert as_prior("p", (2, 3)) == Gamma(2, 3) and as_prior("p", [2, 3]).free
+    assert as_prior("p", LogNormal(0, 1)) == LogNormal(0, 1)
     for wrong in ((0, 1), (1, -1), (1,), "ab", 3.0, (1, float("nan"))):
         with pytest.raises(ValueError, match=r"^alpha_prior must be None or two finite numbers"):
             as_prior("alpha_prior", wrong)
     for wrong in ((0, 0), (float("nan"), 1), (0, -1)):
         with pytest.raises(ValueError, match="mean and sd must be finite"):
-            log_normal_prior(*wrong)
+            LogNormal(*wrong)
 
 
 def test_as_json_and_back():
-    for prior in (fixed_prior(), gamma_prior(1, 2), log_normal_prior(-0.3, 2)):
+    for prior in (fixed_prior(), Gamma(1, 2), LogNormal(-0.3, 2)):
         assert prior_from_dict(prior_to_dict(prior)) == prior
     with pytest.raises(ValueError, match="must be one of fixed, gamma, log_normal, got 'cauchy'"):
         prior_from_dict({"prior": "cauchy", "parameters": [0, 1]})
@@ -80,7 +80,7 @@ def test_as_json_and_back():
 
 # --- every model that draws a concentration -------------------------------------------------------
 
-NARROW = log_normal_prior(1.5, 0.01)  # so narrow that what is drawn can only come from it
+NARROW = LogNormal(1.5, 0.01)  # so narrow that what is drawn can only come from it
 DOCS = Corpus.from_docs(
     [[0, 1, 2, 0], [3, 3, 2, 1, 0], [0, 0, 1], [2, 3, 3, 2]], groups={"half": ["a", "a", "b", "b"]}
 )
@@ -88,17 +88,17 @@ SEQUENCE = np.array([0, 1, 0, 1, 2, 2, 2, 0, 1, 0, 2, 2])
 RUN = {"n_iter": 40, "n_chains": 1, "random_state": 0}
 MODELS = {
     **{
-        f"HDP-{sampler}": (HDP(sampler, alpha_prior=NARROW, gamma_prior=NARROW, **RUN), DOCS)
+        f"HDP-{sampler}": (HDP(sampler=sampler, alpha=NARROW, gamma=NARROW, **RUN), DOCS)
         for sampler in ("crf", "direct", "hybrid", "parallel")
     },
-    "LDA": (LDA(3, alpha_prior=NARROW, **RUN), DOCS),
-    "TreeHDP": (TreeHDP(levels=["half"], concentration_priors=NARROW, **RUN), DOCS),
-    "DPMixture": (DPMixture(alpha_prior=NARROW, **RUN), SEQUENCE),
-    "HNHDP": (HNHDP(n_clusters=3, n_topics=3, conc_cluster_prior=NARROW, **RUN), DOCS),
-    "NestedDP": (NestedDP(n_clusters=3, n_topics=3, conc_cluster_prior=NARROW, **RUN), DOCS),
+    "LDA": (LDA(3, alpha=NARROW, **RUN), DOCS),
+    "TreeHDP": (TreeHDP(levels=["half"], concentrations=NARROW, **RUN), DOCS),
+    "DPMixture": (DPMixture(alpha=NARROW, **RUN), SEQUENCE),
+    "HNHDP": (HNHDP(n_clusters=3, n_topics=3, conc_cluster=NARROW, **RUN), DOCS),
+    "NestedDP": (NestedDP(n_clusters=3, n_topics=3, conc_cluster=NARROW, **RUN), DOCS),
     **{
         f"HDPHMM-{sampler}": (
-            HDPHMM(sampler, alpha_prior=NARROW, gamma_prior=NARROW, max_states=4, **RUN),
+            HDPHMM(sampler=sampler, alpha=NARROW, gamma=NARROW, max_states=4, **RUN),
             SEQUENCE,
         )
         for sampler in ("direct", "beam", "weak_limit")
@@ -134,14 +134,12 @@ def test_every_model_draws_from_a_log_normal_prior(name, tmp_path):
 
 
 def test_a_list_of_priors_of_every_kind_is_kept(tmp_path):
-    priors = [log_normal_prior(0, 1), None, (2, 1)]
-    model = TreeHDP(
-        levels=["half"], concentration_priors=priors, n_iter=4, n_chains=1, random_state=0
-    )
+    priors = [LogNormal(0, 1), 0.5, Gamma(2, 1)]
+    model = TreeHDP(levels=["half"], concentrations=priors, n_iter=4, n_chains=1, random_state=0)
     model.fit(DOCS).save(tmp_path / "tree.npz")
-    first, second, third = load_model(tmp_path / "tree.npz").concentration_priors
-    assert first == log_normal_prior(0, 1) and isinstance(first, ConcentrationPrior)
-    assert second is None and list(third) == [2, 1]
+    first, second, third = load_model(tmp_path / "tree.npz").concentrations
+    assert first == LogNormal(0, 1) and isinstance(first, ConcentrationPrior)
+    assert second == 0.5 and third == Gamma(2, 1) and third.free
 
 
 # --- exact posteriors -----------------------------------------------------------------------------
@@ -188,13 +186,12 @@ def exact_mixture(words, n_words, eta, prior):
 
 
 def test_mixture_against_quadrature():
-    words, prior = (0, 0, 1, 2, 0), log_normal_prior(1.0, 0.5)
+    words, prior = (0, 0, 1, 2, 0), LogNormal(1.0, 0.5)
     exact, mean = exact_mixture(words, 3, 0.4, prior)
-    wrong, wrong_mean = exact_mixture(words, 3, 0.4, gamma_prior(1.0, 1.0))
+    wrong, wrong_mean = exact_mixture(words, 3, 0.4, Gamma(1.0, 1.0))
     model = DPMixture(
-        alpha_prior=prior,
-        eta=0.4,
-        n_symbols=3,
+        alpha=prior,
+        prior={"eta": 0.4, "n_symbols": 3},
         n_iter=20_000,
         burn_in=100,
         thin=1,
@@ -245,14 +242,14 @@ def exact_hdp(docs, n_words, eta, prior):
 
 
 def test_hdp_against_enumeration():
-    docs, prior = [[0, 1, 0], [0, 2]], log_normal_prior(1.0, 0.5)
+    docs, prior = [[0, 1, 0], [0, 2]], LogNormal(1.0, 0.5)
     exact, alpha, gamma = exact_hdp(docs, 3, 0.4, prior)
-    wrong, wrong_alpha, wrong_gamma = exact_hdp(docs, 3, 0.4, gamma_prior(1.0, 1.0))
+    wrong, wrong_alpha, wrong_gamma = exact_hdp(docs, 3, 0.4, Gamma(1.0, 1.0))
     draws = []
     model = HDP(
-        "direct",
-        alpha_prior=prior,
-        gamma_prior=prior,
+        sampler="direct",
+        alpha=prior,
+        gamma=prior,
         eta=0.4,
         n_iter=20_000,
         n_chains=1,

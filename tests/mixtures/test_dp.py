@@ -18,7 +18,7 @@ from tiers import slow_unless
 
 from hdp_nb.mcmc.chain import run_chain, run_chains
 from hdp_nb.mcmc.exact import joint_distribution_test
-from hdp_nb.mcmc.priors import FIXED_PRIOR, gamma_prior
+from hdp_nb.mcmc.priors import FIXED_PRIOR, Gamma
 from hdp_nb.mixtures import likelihood
 from hdp_nb.mixtures.dp import DPMixtureSampler, make_sweep, point_partition
 from hdp_nb.mixtures.normal import find_likelihood
@@ -470,7 +470,7 @@ def test_concentration_matches_integration(n, n_tables, shape, rate):
     rng, sizes = np.random.default_rng(15), np.array(n, np.int64)
     assert (
         cdf_gap(
-            lambda c: resample_concentration(rng, c, sizes, n_tables, gamma_prior(shape, rate)),
+            lambda c: resample_concentration(rng, c, sizes, n_tables, Gamma(shape, rate)),
             n,
             n_tables,
             shape,
@@ -501,7 +501,7 @@ def test_concentration_stays_finite_and_positive(conc, n, n_tables, shape, rate)
     rng = np.random.default_rng(17)
     for _ in range(200):
         conc = resample_concentration(
-            rng, conc, np.array(n, np.int64), n_tables, gamma_prior(shape, rate)
+            rng, conc, np.array(n, np.int64), n_tables, Gamma(shape, rate)
         )
         assert 0 < conc < np.inf
 

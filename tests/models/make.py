@@ -42,22 +42,29 @@ def models():
     )
     yield (
         "hdp",
-        hdp_nb.HDP(init=4, split_merge=2, eta_prior=(1, 1), **SHORT | {"n_chains": 2}).fit(corpus),
+        hdp_nb.HDP(
+            init=4,
+            moves=hdp_nb.Moves(split_merge=2),
+            eta=hdp_nb.Gamma(1, 1),
+            **SHORT | {"n_chains": 2},
+        ).fit(corpus),
     )
-    yield (
-        "hdp_counts",
-        hdp_nb.HDP("direct", init=4, alpha_per_document=True, **SHORT).fit(corpus.to_matrix()),
-    )
+    yield ("hdp_counts", hdp_nb.HDP(sampler="direct", init=4, **SHORT).fit(corpus.to_matrix()))
     yield "lda", hdp_nb.LDA(3, weights="learned", **SHORT).fit(corpus)
     yield "tree", hdp_nb.TreeHDP(init=4, per_node=True, **SHORT).fit(corpus)
-    yield "variational", hdp_nb.VariationalHDP(8, max_iter=10, random_state=0).fit(corpus)
-    yield "online", hdp_nb.OnlineHDP(2, random_state=0).partial_fit(corpus)
-    yield "hnhdp", hdp_nb.HNHDP(6, 4, **SHORT).fit(corpus)
+    yield "variational", hdp_nb.VariationalHDP(n_topics=8, max_iter=10, random_state=0).fit(corpus)
+    yield "online", hdp_nb.OnlineHDP(n_topics=2, random_state=0).partial_fit(corpus)
+    yield "hnhdp", hdp_nb.HNHDP(n_clusters=6, n_topics=4, **SHORT).fit(corpus)
     yield (
         "hnhdp_categories",
-        hdp_nb.HNHDP(6, 4, categories="author", word_selection=False, **SHORT).fit(corpus),
+        hdp_nb.HNHDP(
+            n_clusters=6, n_topics=4, categories="author", word_selection=False, **SHORT
+        ).fit(corpus),
     )
-    yield "nesteddp", hdp_nb.NestedDP(6, 4, **SHORT | {"n_chains": 2}).fit(corpus)
+    yield (
+        "nesteddp",
+        hdp_nb.NestedDP(n_clusters=6, n_topics=4, **SHORT | {"n_chains": 2}).fit(corpus),
+    )
     points = np.round(rng.normal(size=(20, 2)) + 6 * rng.integers(0, 2, size=(20, 1)), 2)
     rows = {
         "categorical": rng.integers(0, 4, 20),
@@ -78,17 +85,19 @@ def models():
     for emission, X in steps.items():
         yield (
             f"hdphmm_{emission}",
-            hdp_nb.HDPHMM("beam", emission, init=3, **SHORT | {"n_chains": 2}).fit(X, [20, 10]),
+            hdp_nb.HDPHMM(sampler="beam", emission=emission, init=3, **SHORT | {"n_chains": 2}).fit(
+                X, [20, 10]
+            ),
         )
     yield (
         "hdphmm_groups",
-        hdp_nb.HDPHMM(kappa=1.0, kappa_prior=(1, 1), init=3, **SHORT).fit(
+        hdp_nb.HDPHMM(kappa=hdp_nb.Gamma(1, 1), init=3, **SHORT).fit(
             steps["categorical"], [10, 10, 10], groups=["b", "a", "b"]
         ),
     )
     yield (
         "hdphmm_eta",
-        hdp_nb.HDPHMM(eta_prior=(1, 1), init=4, **SHORT).fit(
+        hdp_nb.HDPHMM(prior=hdp_nb.Gamma(1, 1), init=4, **SHORT).fit(
             steps["categorical"], [20, 10], groups=["a", "b"]
         ),
     )

@@ -105,7 +105,9 @@ def test_documents_are_counted_and_the_corpus_is_left_alone(monkeypatch):
 def test_without_documents_a_model_has_a_consensus_of_words_alone(monkeypatch):
     monkeypatch.setattr("hdp_nb.topics.counts.MOST_KEPT", 10)
     corpus, _ = make_bars(n_docs=30, doc_len=20, grid=3, random_state=0)
-    model = HDP("direct", init=6, moves=0, n_iter=12, thin=1, n_jobs=1, random_state=0).fit(corpus)
+    model = HDP(sampler="direct", init=6, moves=0, n_iter=12, thin=1, n_jobs=1, random_state=0).fit(
+        corpus
+    )
     found = model.consensus()
     assert found.documents is None and found.words is not None
     assert list(model.topics()["documents"])[-1] == []

@@ -30,6 +30,7 @@ from hdp_nb.models.nested_models import HNHDP, NestedDP
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.models.variational_models import OnlineHDP, VariationalHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.plotting import plots
 
 WORDS = [f"w{v:02d}" for v in range(16)]
@@ -54,19 +55,17 @@ TRAIN, TEST = (
 chains = {"n_iter": 14, "burn_in": 4, "thin": 3, "n_chains": 2, "n_jobs": 1, "random_state": 0}
 MODELS = {
     **{
-        f"HDP, {sampler}": HDP(
-            sampler, init=20, moves=0, alpha_per_document=sampler == "direct", **chains
-        )
+        f"HDP, {sampler}": HDP(sampler=sampler, init=20, moves=0, **chains)
         for sampler in ("crf", "direct", "hybrid", "parallel", "blocked")
     },
-    "HDP, moves": HDP(split_merge=2, **chains),
+    "HDP, moves": HDP(moves=Moves(split_merge=2), **chains),
     "LDA": LDA(6, **chains),
     "TreeHDP": TreeHDP(["author"], init=20, **chains),
     "HNHDP": HNHDP(n_clusters=8, n_topics=5, **chains),
     "NestedDP": NestedDP(n_clusters=8, n_topics=5, **chains),
     "VariationalHDP": VariationalHDP(n_topics=12, max_iter=15, random_state=0),
-    "OnlineHDP": OnlineHDP(5, batch_size=20, n_passes=3, random_state=0),
-    "OnlineHDP, gibbs": OnlineHDP(1, e_step="gibbs", n_passes=3, random_state=0),
+    "OnlineHDP": OnlineHDP(n_topics=5, batch_size=20, n_passes=3, random_state=0),
+    "OnlineHDP, gibbs": OnlineHDP(n_topics=1, e_step="gibbs", n_passes=3, random_state=0),
 }
 SAMPLED = [name for name in MODELS if hasattr(MODELS[name], "n_iter")]
 CLIMBING = ["VariationalHDP", "OnlineHDP", "OnlineHDP, gibbs"]

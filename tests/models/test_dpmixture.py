@@ -14,9 +14,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.mcmc.convergence import ConvergenceWarning
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
 from hdp_nb.models.topic_models import HDP
+from hdp_nb.moves.schedule import Moves
 
 rng = np.random.default_rng(0)
 TRUTH = np.repeat([0, 1, 2], (50, 40, 30))
@@ -66,9 +68,8 @@ def test_categorical_density_is_the_exact_one():
     "The predictive averaged over samples is p(x, v) / p(x), known by enumeration of partitions."
     model = DPMixture(
         "categorical",
-        alpha_prior=None,
-        eta=0.5,
-        n_symbols=3,
+        alpha=1.0,
+        prior={"eta": 0.5, "n_symbols": 3},
         n_iter=10_000,
         burn_in=0,
         thin=5,
@@ -121,7 +122,7 @@ def test_traces_callback_and_samples():
         *("share_1", "share_2", "share_3"),
         *("splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted"),
     }
-    assert {*quick(n_iter=4, split_merge=0).fit(CLOUDS).trace_} == {*model.trace_} - {
+    assert {*quick(n_iter=4, moves=0).fit(CLOUDS).trace_} == {*model.trace_} - {
         *("joined", "splits_proposed", "splits_accepted", "merges_proposed", "merges_accepted")
     }
     assert all(trace.shape == (30,) for trace in model.trace_.values()) and model.traces_[
@@ -150,15 +151,15 @@ def test_checkpoint(tmp_path):
     )
     assert all((resumed.trace_[name] == whole.trace_[name]).all() for name in whole.trace_)
     with pytest.raises(ValueError, match="alpha_prior"):
-        quick(n_iter=30, burn_in=5, alpha_prior=None).fit(CLOUDS, checkpoint=path)
+        quick(n_iter=30, burn_in=5, alpha=1.0).fit(CLOUDS, checkpoint=path)
 
 
 @pytest.mark.parametrize(
     "model, X",
     [
         (quick(n_iter=20, prior={"dof": 5, "scale": np.eye(2)}), CLOUDS),
-        (quick("multinomial", n_iter=20, eta=[1, 2, 3]), csr_array(COUNTS)),
-        (quick("categorical", n_iter=20, n_symbols=4, alpha_prior=None), WORDS),
+        (quick("multinomial", n_iter=20, prior=[1, 2, 3]), csr_array(COUNTS)),
+        (quick("categorical", n_iter=20, prior={"n_symbols": 4}, alpha=1.0), WORDS),
     ],
 )
 def test_save_and_load(tmp_path, model, X):
@@ -180,9 +181,11 @@ def test_save_and_load(tmp_path, model, X):
     [
         (dict(likelihood="gaussian"), CLOUDS, "likelihood must be one of 'normal', 'categorical'"),
         (dict(likelihood=None), CLOUDS, "likelihood must be"),
-        (dict(alpha=0), CLOUDS, "alpha must be a finite number above 0, got 0"),
-        (dict(alpha_prior=(1, 0)), CLOUDS, "alpha_prior must be"),
+        (dict(alpha=0), CLOUDS, "alpha must be a finite number above 0, .*; got 0"),
+        (dict(alpha=(2, 1)), CLOUDS, r"alpha must be .*got \(2, 1\); write Gamma\(2, 1\)"),
         (dict(prior=3), CLOUDS, "prior must be None or a dict"),
+        (dict(likelihood="multinomial", prior=Gamma(1, 1)), COUNTS, "eta of prior must be a num"),
+        (dict(moves=Moves(split_merge=2)), CLOUDS, "moves must have split_merge='auto' in a DPM"),
         (dict(prior={"kappa": -1}), CLOUDS, "kappa must be"),
         (
             dict(prior={"typo": 1}),

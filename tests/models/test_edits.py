@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
 SEQUENCE = np.cumsum(np.random.default_rng(2).normal(size=(60, 2)), axis=0)
 SMALL = CORPUS[:20]
 TEXTS = {
-    **{name: HDP(name) for name in ("crf", "direct", "hybrid", "parallel", "blocked")},
+    **{name: HDP(sampler=name) for name in ("crf", "direct", "hybrid", "parallel", "blocked")},
     "LDA": LDA(4),
     "tree": TreeHDP(["age"]),
     "seeded tree": TreeHDP(["age"], seed_words={"corner": ["w0", "w5"]}),
@@ -39,7 +39,7 @@ ROWS = {
     "mixture": (DPMixture("normal"), POINTS[:40]),
     "mixture of counts": (DPMixture("multinomial"), SMALL.to_matrix().toarray()),
     **{
-        f"states, {name}": (HDPHMM(name, max_states=6), SYMBOLS[:60])
+        f"states, {name}": (HDPHMM(sampler=name, max_states=6), SYMBOLS[:60])
         for name in ("direct", "beam", "weak_limit")
     },
     "states, normal": (HDPHMM(emission="normal", max_states=6), SEQUENCE),
@@ -47,8 +47,8 @@ ROWS = {
 }
 SAMPLED = {name: (model, SMALL) for name, model in TEXTS.items()} | ROWS
 FITTED = SAMPLED | {
-    "online": (OnlineHDP(4, batch_size=10, n_passes=2), SMALL),
-    "variational": (VariationalHDP(4, max_iter=3), SMALL),
+    "online": (OnlineHDP(n_topics=4, batch_size=10, n_passes=2), SMALL),
+    "variational": (VariationalHDP(n_topics=4, max_iter=3), SMALL),
 }
 
 

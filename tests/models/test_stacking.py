@@ -13,6 +13,7 @@ from hdp_nb.models.loading import load_model
 from hdp_nb.models.stacking import chain_weights, leave_out, predict_left_out, stack, weigh_chains
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.tree_models import TreeHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.topics.counts import fold_in, predictive_topics
 
 BARS = make_bars(n_docs=120, doc_len=30, grid=4, random_state=0)[0]
@@ -25,11 +26,11 @@ TRAIN, TEST = BARS[:100], BARS[100:]
 few = {"n_iter": 14, "burn_in": 4, "thin": 3, "n_chains": 2, "n_jobs": 1, "random_state": 0}
 MODELS = {
     **{
-        f"HDP, {s}": HDP(s, moves=0, **few)
+        f"HDP, {s}": HDP(sampler=s, moves=0, **few)
         for s in ("crf", "direct", "hybrid", "parallel", "blocked")
     },
     "HDP, seeds": HDP(seed_words={"first": [0, 1]}, **few),
-    "HDP, moves": HDP("direct", split_merge=2, **few),
+    "HDP, moves": HDP(sampler="direct", moves=Moves(split_merge=2), **few),
     "LDA": LDA(6, **few),
     "TreeHDP": TreeHDP(["author"], **few),
 }
@@ -86,14 +87,16 @@ def test_weights_are_kept_with_the_model(fitted, tmp_path):
 
 def test_chains_that_agree_count_by_their_samples():
     bars = make_bars(n_docs=60, doc_len=40, grid=3, random_state=1)[0]
-    model = HDP("direct", n_iter="auto", n_jobs=1, random_state=2).fit(bars)
+    model = HDP(sampler="direct", n_iter="auto", n_jobs=1, random_state=2).fit(bars)
     assert model.converged_  # else this shows nothing
     assert_allclose(model.sample_weights_, 1 / len(model.samples_))
 
 
 def test_a_worse_chain_counts_for_less():
     corpus = make_bars(n_docs=200, doc_len=30, grid=4, random_state=0)[0]
-    model = HDP("direct", moves=0, init="opposite", n_iter=6, thin=2, n_jobs=1, random_state=0)
+    model = HDP(
+        sampler="direct", moves=0, init="opposite", n_iter=6, thin=2, n_jobs=1, random_state=0
+    )
     with pytest.warns(UserWarning):
         model.fit(corpus)
     first, second = (model.sample_weights_[model.sample_chain_ == c].sum() for c in range(2))
@@ -117,7 +120,7 @@ def test_a_chain_that_was_stopped_early_counts_by_its_weight_too():
             raise KeyboardInterrupt
 
     with pytest.warns(UserWarning):
-        model = HDP("direct", init=20, moves=0, **few).fit(TRAIN, callback=stop)
+        model = HDP(sampler="direct", init=20, moves=0, **few).fit(TRAIN, callback=stop)
     n = np.bincount(model.sample_chain_)
     last = [model.samples_[i] for i in n.cumsum() - 1]
     topics_of = lambda counts, _: predictive_topics(counts)
@@ -143,7 +146,7 @@ def test_weights_are_the_same_in_processes_and_after_a_resumption(tmp_path):
 def test_models_without_weights_count_samples_equally(tmp_path):
     "As those that earlier versions saved, and other people's."
     with pytest.warns(UserWarning):
-        model = HDP("direct", moves=0, **few).fit(TRAIN)
+        model = HDP(sampler="direct", moves=0, **few).fit(TRAIN)
     with_weights = left_to_right(model, TEST, random_state=0)
     del model.sample_weights_
     equal = left_to_right(model, TEST, random_state=0)
@@ -157,7 +160,7 @@ def test_models_without_weights_count_samples_equally(tmp_path):
 @pytest.mark.parametrize("weights", [[0.5], [0.7, 0.7], [-0.5, 1.5]])
 def test_bad_weights_in_a_file_are_named(tmp_path, weights):
     with pytest.warns(UserWarning):
-        model = HDP("direct", moves=0, **{**few, "thin": 100}).fit(TRAIN)
+        model = HDP(sampler="direct", moves=0, **{**few, "thin": 100}).fit(TRAIN)
     assert len(model.samples_) in (2, 4)
     if len(model.samples_) == 4:
         weights = np.repeat(weights, 2) / 2
@@ -173,7 +176,7 @@ def test_large_counts_and_given_topics_are_not_weighed():
         model = HDP(**few).fit(X)
     assert model.sampler_ == "blocked" and np.ptp(model.sample_weights_) == 0
     with pytest.warns(UserWarning):
-        given = HDP("direct", moves=0, **few).fit(TRAIN)
+        given = HDP(sampler="direct", moves=0, **few).fit(TRAIN)
         tree = TreeHDP(["author"], moves=0, **few).fit(TRAIN, topics=given)
     assert np.ptp(tree.sample_weights_) == 0
 
@@ -181,7 +184,7 @@ def test_large_counts_and_given_topics_are_not_weighed():
 def test_documents_of_one_token_leave_nothing_to_weigh_by():
     corpus = Corpus.from_docs([[v % 4] for v in range(40)], n_words=4)
     with pytest.warns(UserWarning):
-        model = HDP("direct", moves=0, **few).fit(corpus)
+        model = HDP(sampler="direct", moves=0, **few).fit(corpus)
     assert_allclose(model.sample_weights_, 1 / len(model.samples_))
 
 

@@ -24,6 +24,7 @@ from hdp_nb.mcmc.chain import run_chain, run_chains
 from hdp_nb.mixtures.dp import DPMixtureSampler
 from hdp_nb.mixtures.normal import normal_inverse_gamma
 from hdp_nb.mixtures.split_merge import DPSplitMerge, MoveOptions, SplitMergeState
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.moves.split_merge import (
     HDPSplitMerge,
     _log_block,
@@ -608,7 +609,7 @@ def test_estimators():
     state of such a run is a start for another."""
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
     few = {"init": 1, "eta": 0.5, "n_iter": 5, "n_chains": 1, "moves": 0, "random_state": 0}
-    model = HDP("direct", split_merge=2, split_merge_until=3, **few).fit(
+    model = HDP(sampler="direct", moves=Moves(split_merge=2, until=3), **few).fit(
         corpus, callback=lambda _, state: states.append(state)
     )
     assert (model.trace_["splits_proposed"] + model.trace_["merges_proposed"]).tolist() == [
@@ -620,23 +621,21 @@ def test_estimators():
     ] and states[-1].alpha == model.samples_[-1].alpha
     assert (
         "splits_proposed"
-        not in HDP("direct", **few | {"init": states[-1], "n_iter": 2}).fit(corpus).trace_
+        not in HDP(sampler="direct", **few | {"init": states[-1], "n_iter": 2}).fit(corpus).trace_
     )
     x = np.random.default_rng(0).normal(size=(30, 2))
-    mixture = DPMixture("normal_inverse_gamma", split_merge=3, n_iter=4, random_state=0).fit(x)
+    mixture = DPMixture("normal_inverse_gamma", moves=3, n_iter=4, random_state=0).fit(x)
     assert (mixture.trace_["splits_proposed"] + mixture.trace_["merges_proposed"]).tolist() == [
         3
     ] * 4 and mixture.predict(x).shape == (30,)
-    scanned = HDP("direct", split_merge=2, split_merge_scans=2, **few).fit(corpus)
+    scanned = HDP(sampler="direct", moves=Moves(split_merge=2, scans=2), **few).fit(corpus)
     base = HDPSplitMerge(DirectSampler(corpus, init=1), 2, scans=2)
     assert (
         scanned.trace_["log_joint"][-1]
         == run_chains(base, np.random.default_rng(0), 1, 5)[0].trace["log_joint"][-1]
     )
     scanned = [
-        DPMixture(
-            "normal_inverse_gamma", split_merge=3, split_merge_scans=scans, n_iter=4, random_state=0
-        )
+        DPMixture("normal_inverse_gamma", moves=Moves(3, scans=scans), n_iter=4, random_state=0)
         .fit(x)
         .trace_["log_joint"]
         for scans in (0, 2)
@@ -663,7 +662,7 @@ def test_auto():
     few = {"n_iter": 5, "n_chains": 1, "random_state": 0}
 
     def proposed(sampler, data=corpus, **options):
-        trace = HDP(sampler, **few, **options).fit(data).trace_
+        trace = HDP(sampler=sampler, **few, **options).fit(data).trace_
         return (trace.get("splits_proposed", 0) + trace.get("merges_proposed", 0)) + np.zeros(5)
 
     for sampler in ("direct", "parallel"):
@@ -673,7 +672,7 @@ def test_auto():
     many = make_bars(n_docs=400, doc_len=300, grid=4, random_state=0)[0]
     assert many.n_tokens >= 100_000 and proposed("direct", many).tolist() == [1, 0, 1, 0, 1]
     with pytest.raises(ValueError, match='^split_merge must be "auto" or a whole number'):
-        HDP("direct", split_merge="often").fit(corpus)
+        HDP(sampler="direct", moves=Moves(split_merge="often")).fit(corpus)
 
 
 # ---------------------------------------------------------------- arguments

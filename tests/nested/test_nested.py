@@ -597,7 +597,7 @@ def test_recovers_clusters_and_sides():
 @pytest.mark.parametrize(
     "model",
     [
-        HNHDP(init=np.arange(40) % 9, init_topics=2, **quick),
+        HNHDP(init=np.arange(40) % 9, **quick),
         HNHDP(word_selection=False, n_chains=2, **quick),
         NestedDP(**quick),
         HNHDP(categories="cluster", **quick),
@@ -764,7 +764,7 @@ def test_scikit_learn_contract(estimator, check):
         ("n_clusters", 0),
         ("n_topics", "x"),
         ("eta", 0),
-        ("conc_cluster_prior", 3),
+        ("conc_cluster", (1, 1)),
         ("init", -1),
         ("categories", "book"),
         ("categories", [0, 1]),

@@ -7,6 +7,7 @@ from scipy.special import multigammaln
 from test_hmm import distance
 from test_state_moves import FAIR, FIXED, alternate
 
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.loading import load_model
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
@@ -86,10 +87,10 @@ def planted(n_steps=600):
 def test_estimator(tmp_path):
     "From both starts; coefficients in the units of the data; drawn, scored, saved."
     x, z = planted()
-    model = HDPHMM(emission="autoregression", kappa_prior=(10, 1), n_iter=250, random_state=0)
+    model = HDPHMM(emission="autoregression", kappa=Gamma(10, 1), n_iter=250, random_state=0)
     with np.errstate(all="raise"), pytest.warns():
-        model.set_params(order=2, n_iter=4, burn_in=1).fit(x[:40])
-    model.set_params(order=1, n_iter=250, burn_in=None).fit(x, [300, 300])
+        model.set_params(prior={"order": 2}, n_iter=4, burn_in=1).fit(x[:40])
+    model.set_params(prior=None, n_iter=250, burn_in=None).fit(x, [300, 300])
     assert (
         model.n_states_ == 2 and max(np.mean(model.labels_ == z), np.mean(model.labels_ != z)) > 0.9
     )
@@ -113,15 +114,14 @@ def test_estimator(tmp_path):
     "x, lengths, params, message",
     [
         (X, [7, 1], {}, "lengths must be 0 or above order = 1, got 1"),
-        (X, [6, 2], {"order": 2}, "lengths must be 0 or above order = 2, got 2"),
+        (X, [6, 2], {"prior": {"order": 2}}, "lengths must be 0 or above order = 2, got 2"),
         (
             X[2:5],
             None,
-            {"order": 1},
+            {"prior": {"order": 1}},
             "X must have a step that is not missing, nor any of the 1 bef",
         ),
-        (X, None, {"order": 0}, "order must be a whole number of at least 1, got 0"),
-        (X, None, {"prior": {"order": 2}}, "prior must not have order, an argument of its own"),
+        (X, None, {"prior": {"order": 0}}, "order must be a whole number of at least 1, got 0"),
         (
             X,
             None,

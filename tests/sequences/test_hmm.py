@@ -16,7 +16,7 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.exact import joint_distribution_test, posterior_error
-from hdp_nb.mcmc.priors import FIXED_PRIOR, gamma_prior
+from hdp_nb.mcmc.priors import FIXED_PRIOR, Gamma
 from hdp_nb.models.sequence_models import HDPHMM
 from hdp_nb.sequences import groups as hmm_groups
 from hdp_nb.sequences import hdp_hmm as hmm
@@ -204,7 +204,7 @@ def test_eta_is_drawn_where_it_is_free(method):
 
 def test_rows_without_transitions_say_nothing():
     "Of the concentration and of the weight of staying: nothing is drawn for them."
-    drawn, prior = [], HMMPrior(gamma_prior(1, 1), FIXED_PRIOR, gamma_prior(1, 1))
+    drawn, prior = [], HMMPrior(Gamma(1, 1), FIXED_PRIOR, Gamma(1, 1))
     for n_a in ([[3, 5, 2]], [[3, 0, 5, 0, 0, 2]]):
         alpha, kappa = np.array(0.01), np.array(0.02)
         resample_rows(np.random.default_rng(0), np.array(n_a), alpha, kappa, prior, 4, 1)
@@ -678,7 +678,7 @@ def test_estimator_with_groups(tmp_path):
         [np.cumsum(np.full(n, 1 if g == "up" else 2)) % 3 for n, g in zip(lengths, groups)]
     )
     seen = []
-    model = HDPHMM(n_chains=1, n_iter=60, thin=10, init=X, random_state=0, eta=0.1).fit(
+    model = HDPHMM(n_chains=1, n_iter=60, thin=10, init=X, random_state=0, prior=0.1).fit(
         X, lengths, groups=groups, callback=lambda sweep, state: seen.append(state.z)
     )
     K = model.n_states_
@@ -753,8 +753,9 @@ def test_bad_groups():
     ):
         HDPHMM(n_chains=1, n_iter=2).fit(X, lengths, groups="period")
     for params, name in (
-        (dict(gamma_group=0), "gamma_group"),
-        (dict(gamma_group_prior=(1, 0)), "gamma_group_prior"),
+        (dict(gamma=[1.0, 0]), "gamma_group must be"),
+        (dict(gamma=(1, 1)), "gamma must be"),
+        (dict(gamma=[1.0, 1.0, 1.0]), "gamma must be one value, or a list of two"),
     ):
         with pytest.raises(ValueError, match=f"^{name}"):
             HDPHMM(n_chains=1, n_iter=2, **params).fit(X, lengths, groups=[0, 1])
@@ -971,17 +972,17 @@ def test_forward_backward_by_all_paths():
 def test_objectives_rise(method):
     rng = np.random.default_rng(0)
     x, lengths = rng.integers(-1, 4, 120), [50, 0, 1, 69]
-    model = FiniteHMM(3, method, 0.5, 0.3, 4, n_restarts=2, n_iter=80, random_state=0).fit(
-        x, lengths
-    )
+    model = FiniteHMM(
+        3, method=method, alpha=0.5, eta=0.3, n_symbols=4, n_restarts=2, n_iter=80, random_state=0
+    ).fit(x, lengths)
     assert (np.diff(model.objective_) > -1e-9).all() and model.objective_[-1] > model.objective_[1]
     for rows in (model.startprob_, model.transmat_, model.emissionprob_):
         assert np.allclose(rows.sum(-1), 1)
     every = np.array(list(product(range(4), repeat=2)))
     assert np.exp(model.score_samples(every.ravel(), [2] * 16)).sum() == pytest.approx(1)
-    again = FiniteHMM(3, method, 0.5, 0.3, 4, n_restarts=2, n_iter=80, random_state=0).fit(
-        x, lengths
-    )
+    again = FiniteHMM(
+        3, method=method, alpha=0.5, eta=0.3, n_symbols=4, n_restarts=2, n_iter=80, random_state=0
+    ).fit(x, lengths)
     assert again.score(x, lengths) == model.score(x, lengths)
 
 
@@ -990,7 +991,7 @@ def test_one_state_is_a_unigram():
     assert FiniteHMM(1).fit(x).score(x) == pytest.approx(
         np.log([0.5, 0.5, 1 / 3, 1 / 6, 0.5, 1 / 3]).sum()
     )
-    assert FiniteHMM(1, "map", emission_prior=0.5).fit(x).emissionprob_[0] == pytest.approx(
+    assert FiniteHMM(1, method="map", eta=0.5).fit(x).emissionprob_[0] == pytest.approx(
         [3.5 / 7.5, 2.5 / 7.5, 1.5 / 7.5]
     )
     never = FiniteHMM(1, n_symbols=4).fit(x)
@@ -1002,7 +1003,7 @@ def test_one_state_is_a_unigram():
 def test_bound_of_one_state_is_the_evidence():
     "With one state variational Bayes is exact."
     x, e = np.array([0, 0, 1, 2, 0, 1]), 0.7
-    model = FiniteHMM(1, "vb", 1.0, e, 3).fit(x)
+    model = FiniteHMM(1, method="vb", alpha=1.0, eta=e, n_symbols=3).fit(x)
     exact = lgamma(3 * e) - lgamma(6 + 3 * e) + sum(lgamma(c + e) - lgamma(e) for c in (3, 2, 1))
     assert model.objective_[-1] == pytest.approx(exact)
 
@@ -1148,8 +1149,8 @@ def test_bad_options(options, name):
     [
         (dict(method="em"), "method"),
         (dict(n_states=0), "n_states"),
-        (dict(transition_prior=0), "transition_prior"),
-        (dict(emission_prior=-1), "emission_prior"),
+        (dict(alpha=0), "alpha"),
+        (dict(eta=-1), "eta"),
         (dict(n_restarts=0), "n_restarts"),
     ],
 )
@@ -1200,8 +1201,8 @@ def test_estimator(tmp_path):
         thin=2,
         init=3,
         random_state=0,
-        eta_prior=(1, 1),
-        kappa_prior=(1, 1),
+        prior=Gamma(1, 1),
+        kappa=Gamma(1, 1),
         n_chains=2,
     ).fit(
         X,
@@ -1330,11 +1331,13 @@ def test_estimator_of_points(emission, tmp_path):
         (dict(sampler="gibbs"), "sampler"),
         (dict(emission="bernoulli"), "emission"),
         (dict(alpha=0), "alpha"),
-        (dict(eta=0), "eta"),
-        (dict(eta="x"), "eta"),
-        (dict(gamma_prior=(1,)), "gamma_prior"),
+        (dict(prior=0), "eta of prior"),
+        (dict(prior="x"), "eta of prior"),
+        (dict(prior={"eta": (1, 1)}), r"eta of prior must be .*; write Gamma\(1, 1\)"),
+        (dict(emission="normal", prior=Gamma(1, 1)), "prior must be None or a dict"),
+        (dict(gamma=(1,)), "gamma"),
         (dict(kappa=-1), "kappa"),
-        (dict(n_symbols=2), "X must hold symbols below n_symbols"),
+        (dict(prior={"n_symbols": 2}), "X must hold symbols below n_symbols"),
         (dict(init=0), "init"),
         (dict(prior={"shape": 1}), "prior"),
         (dict(emission="poisson", prior={"mean": 1}), "prior"),

@@ -179,15 +179,15 @@ def test_sampled_rows():
 
 # ---------------------------------------------------------------- the estimator
 
-FIXED = dict(alpha_prior=None, gamma_prior=None, n_symbols=2, init=2, n_chains=1, random_state=0)
+FIXED = dict(alpha=1.0, gamma=1.0, init=2, n_chains=1, random_state=0)
 
 
 def test_score_is_the_enumerated_predictive():
     "Two sequences, one with a missing step, a sticky model; the control is the plug-in."
     train, new = [[0, None, 1], [0]], np.array(list(product(range(2), repeat=2)))
-    ours = HDPHMM(eta=0.2, kappa=1.5, n_iter=6000, thin=1, burn_in=200, **FIXED).fit(
-        [0, -1, 1, 0], [3, 1]
-    )
+    ours = HDPHMM(
+        prior={"eta": 0.2, "n_symbols": 2}, kappa=1.5, n_iter=6000, thin=1, burn_in=200, **FIXED
+    ).fit([0, -1, 1, 0], [3, 1])
     evidence = lambda x: Posterior(x, 2, 0.2, 1.0, 1.0, 1.5).evidence
     exact = np.array([evidence([*train, x.tolist()]) for x in new]) / evidence(train)
     assert exact.sum() == pytest.approx(1)
@@ -204,7 +204,14 @@ def test_score_of_groups():
     X, lengths, groups = [0, 1, 0, 0, 2, 2], [2, 2, 2], ["a", "a", "b"]
     seen = []
     model = HDPHMM(
-        n_symbols=4, n_iter=9, burn_in=3, thin=4, n_chains=2, init=2, random_state=1, kappa=0.5
+        prior={"n_symbols": 4},
+        n_iter=9,
+        burn_in=3,
+        thin=4,
+        n_chains=2,
+        init=2,
+        random_state=1,
+        kappa=0.5,
     ).fit(
         X,
         lengths,

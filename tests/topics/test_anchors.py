@@ -203,7 +203,7 @@ def test_shards_begin_with_anchors(tmp_path):
     start = anchor_topics(shards, 12, min_count=10, random_state=0)
     whole = anchor_topics(corpus, 12, min_count=10, random_state=0)
     assert (cosines(start.n_vk.toarray().T, whole.n_vk.toarray()) > 0.99).all()
-    model = HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=start, random_state=0)
+    model = HDP(sampler="parallel", n_chains=1, n_iter=2, n_jobs=1, init=start, random_state=0)
     fit(model, shards, tmp_path / "run")
     assert (cosines(phi, model.samples_[-1].n_vk.toarray()) > 0.8).sum() >= 9
 
@@ -270,7 +270,7 @@ def test_workers_begin_as_threads_do(tmp_path):
     dask = pytest.importorskip("distributed")
     _, corpus = zipf_corpus(6, n_docs=600)
     shards = write_shards(tmp_path / "corpus", iter(corpus), n_words=400, shard_tokens=2000)
-    model = HDP("parallel", n_chains=1, n_iter=1, n_jobs=1, moves=0, random_state=0)
+    model = HDP(sampler="parallel", n_chains=1, n_iter=1, n_jobs=1, moves=0, random_state=0)
     drawn = lambda **how: shards.sample(np.random.default_rng(0), 3000, **how)
     begun = lambda run, **how: fit(clone(model), shards, tmp_path / run, **how)
     here, one = drawn(), begun("one", n_anchors=12)
@@ -294,7 +294,7 @@ def test_workers_begin_as_threads_do(tmp_path):
 def test_a_fit_to_shards_keeps_its_anchors(tmp_path):
     _, corpus = zipf_corpus(6, n_docs=600)
     shards = write_shards(tmp_path / "corpus", [corpus[:250], corpus[250:]], n_words=400)
-    model = HDP("parallel", n_chains=1, n_iter=1, n_jobs=1, random_state=0)
+    model = HDP(sampler="parallel", n_chains=1, n_iter=1, n_jobs=1, random_state=0)
     once = fit(model, shards, tmp_path / "run", n_anchors=12).samples_[-1]
     kept = np.load(tmp_path / "run" / "anchors.npz")
     assert kept["n_anchors"] == 12 and kept["beta"].size == 13
@@ -338,7 +338,7 @@ def test_tokens_get_topics_of_their_words():
     exact = np.array([[0.75, 0, 0.25], [3 / 9, 5 / 9, 1 / 9], [0, 1, 0]])
     assert abs(shares - exact).max() < 0.02 and not shares[exact == 0].any()
     assert np.array_equal(z, draw_topics(corpus, counts, random_state=1))
-    HDP("parallel", n_chains=1, n_iter=2, n_jobs=1, init=z[:300], moves=0).fit(
+    HDP(sampler="parallel", n_chains=1, n_iter=2, n_jobs=1, init=z[:300], moves=0).fit(
         Corpus(x[:300], [0, 100, 300])
     )
     with pytest.raises(ValueError, match="counts must be of the corpus's 30 words, got 3"):

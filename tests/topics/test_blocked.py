@@ -138,7 +138,7 @@ def test_large_counts_stay_counts():
     phi = rng.dirichlet(np.full(30, 0.3), 3)
     X = rng.multinomial(2_000_000, rng.dirichlet(np.ones(3), 50) @ phi)
     corpus = Corpus.from_matrix(csr_array(X))
-    model = HDP("blocked", init=8, n_iter=40, n_chains=1, random_state=0).fit(corpus)
+    model = HDP(sampler="blocked", init=8, n_iter=40, n_chains=1, random_state=0).fit(corpus)
     assert corpus._x is None and corpus.n_tokens == 10**8
     assert (corpus.word_counts() == X.sum(axis=0)).all()
     assert (corpus[[4, 2]].to_matrix().toarray() == X[[4, 2]]).all()
@@ -178,7 +178,7 @@ def test_tokens_of_counts_are_there_for_those_who_ask():
 def test_bad_arguments(options, says):
     corpus = Corpus.from_docs([[0, 1], [1, 1]])
     with pytest.raises(ValueError, match=says):
-        HDP("blocked", n_iter=3, moves=0, **options).fit(corpus)
+        HDP(sampler="blocked", n_iter=3, moves=0, **options).fit(corpus)
 
 
 def test_binomial_of_no_and_of_all():
@@ -268,7 +268,9 @@ def test_coarse_counts_are_a_share_of_the_counts_on_average():
     assert (coarsen(whole, 0.25).to_matrix().toarray() == X).all()  # exact where it can be
 
 
-@pytest.mark.parametrize("model", [HDP("direct"), HDP("blocked"), TreeHDP(["side"])])
+@pytest.mark.parametrize(
+    "model", [HDP(sampler="direct"), HDP(sampler="blocked"), TreeHDP(["side"])]
+)
 def test_a_power_is_the_posterior_of_fewer_tokens(model):
     "Of whole counts exactly: the same chain."
     X = np.random.default_rng(1).poisson(2.0, (20, 6))

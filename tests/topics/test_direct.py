@@ -19,7 +19,7 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import joint_distribution_test
-from hdp_nb.mcmc.priors import fixed_prior, gamma_prior, log_density, log_normal_prior
+from hdp_nb.mcmc.priors import Gamma, LogNormal, fixed_prior, log_density
 from hdp_nb.processes.dp import log_concentration, slice_concentration
 from hdp_nb.processes.weights import (
     count_tables,
@@ -717,7 +717,7 @@ def test_states_of_other_samplers():
 
 def test_slice_concentration():
     n, T, a, b = np.array([5, 30, 8, 0]), 9, 1.5, 0.7
-    prior = gamma_prior(a, b)
+    prior = Gamma(a, b)
     u = np.linspace(-12, 6, 8000)
     density = np.exp(np.array([log_concentration(v, n, T, prior) for v in u]))
     log_p = (
@@ -740,7 +740,7 @@ def test_slice_concentration():
 
 def test_slice_concentration_takes_any_prior():
     "A log-normal prior, against integration; the control forgets the Jacobian of the logarithm."
-    n, T, prior = np.array([5, 30, 8, 0]), 9, log_normal_prior(0.3, 0.6)
+    n, T, prior = np.array([5, 30, 8, 0]), 9, LogNormal(0.3, 0.6)
     u = np.linspace(-6, 5, 4000)
     log_p = T * u + sum(gammaln(np.exp(u)) - gammaln(np.exp(u) + m) for m in n)
     log_p += np.array([log_density(prior, math.exp(v)) for v in u])
@@ -773,9 +773,9 @@ def test_resample_eta():
 
     rng, draws = np.random.default_rng(0), [0.5]
     for _ in range(20_000):
-        draws.append(resample_eta(rng, draws[-1], n_vk, n_k, NO_SEEDS, gamma_prior(a, b)))
+        draws.append(resample_eta(rng, draws[-1], n_vk, n_k, NO_SEEDS, Gamma(a, b)))
     assert abs(np.mean(draws) / mean(5) - 1) < 0.03 < 0.1 < abs(np.mean(draws) / mean(1) - 1)
-    assert resample_eta(rng, 1e-6, n_vk, n_k, NO_SEEDS, gamma_prior(1e-3, 1e12)) == 1e-6
+    assert resample_eta(rng, 1e-6, n_vk, n_k, NO_SEEDS, Gamma(1e-3, 1e12)) == 1e-6
 
 
 def test_bounds_of_eta():
@@ -789,7 +789,7 @@ def test_bounds_of_eta():
 
 def test_resample_alpha():
     "One for all documents, or one for each, against quadrature."
-    rng, prior, n = np.random.default_rng(0), gamma_prior(2.0, 1.0), 6000
+    rng, prior, n = np.random.default_rng(0), Gamma(2.0, 1.0), 6000
     n_tables, lengths = np.array([4, 0, 2]), np.array([6, 0, 9])
     one, each, mean, means = np.array(1.0), np.ones(3), 0.0, np.zeros(3)
     for _ in range(n):
@@ -852,7 +852,7 @@ def test_gamma_of_finitely_many_topics():
     assert resample_finite_weights(rng, beta, m_k, K, 0.7, fixed_prior(), own) == 0.7
     assert np.isclose(beta[:K].sum(), 1) and beta[K] == 0
     for _ in range(n):
-        gamma = resample_finite_weights(rng, beta, m_k, K, gamma, gamma_prior(2.0, 1.0), own)
+        gamma = resample_finite_weights(rng, beta, m_k, K, gamma, Gamma(2.0, 1.0), own)
         mean += gamma / n
     assert m.tolist() == [7, 60]
 

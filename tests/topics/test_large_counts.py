@@ -38,7 +38,7 @@ def counts_and_truth(n=24, tokens=96 * 2 * LARGE_COUNT):
 def fitted():
     X, phi, pi = counts_and_truth()
     start = rows_of_topics(X, phi, pi)
-    model = HDP("direct", **{**RUN, "n_iter": 4, "init": start}).fit(X)
+    model = HDP(sampler="direct", **{**RUN, "n_iter": 4, "init": start}).fit(X)
     return model, X
 
 
@@ -145,10 +145,10 @@ def test_where_the_blocked_sampler_is_not_taken():
         assert model.sampler_ == "crf", other
     assert HDP(**RUN).fit(X // LARGE_COUNT).sampler_ == "crf"
     with pytest.raises(ValueError, match="sampler must be one of 'auto', 'crf'.* got 'gibbs'"):
-        HDP("gibbs").fit(X)
+        HDP(sampler="gibbs").fit(X)
 
 
-@pytest.mark.parametrize("model", [HDP("crf", init=4, moves=0), LDA(4)], ids=["crf", "LDA"])
+@pytest.mark.parametrize("model", [HDP(sampler="crf", init=4, moves=0), LDA(4)], ids=["crf", "LDA"])
 def test_more_tokens_than_memory_holds_are_told_with_a_way_out(model, monkeypatch):
     def full(*args):
         raise MemoryError("Unable to allocate 14.2 GiB")

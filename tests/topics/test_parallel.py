@@ -462,7 +462,7 @@ def test_hdp():
     not depend on them."""
     corpus, _ = make_bars(n_docs=60, doc_len=30, grid=4, random_state=0)
     fit = lambda **options: HDP(
-        "parallel",
+        sampler="parallel",
         gamma=0.3,
         eta=0.5,
         n_iter=6,
@@ -483,7 +483,7 @@ def test_hdp():
     assert np.array_equal(one.trace_["log_joint"], chain.trace["log_joint"])
     assert np.array_equal(one.components_, fit(n_jobs=4).components_)
     assert [
-        HDP("parallel", moves=0, n_jobs=n, n_chains=c)._sampler(corpus).n_threads
+        HDP(sampler="parallel", moves=0, n_jobs=n, n_chains=c)._sampler(corpus).n_threads
         for n, c in ((None, 1), (6, 1), (6, 2), (2, 3))
     ] == [effective_n_jobs(-1), 6, 3, 1]
 

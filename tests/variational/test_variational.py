@@ -17,6 +17,7 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.evaluation.scores import Unigram, document_completion
 from hdp_nb.mcmc.convergence import ConvergenceWarning
+from hdp_nb.mcmc.priors import Gamma, LogNormal
 from hdp_nb.models.variational_models import VariationalHDP
 from hdp_nb.variational import e_step as e_step_module
 from hdp_nb.variational.bound import (
@@ -479,8 +480,9 @@ def test_callback_of_passes(bars):
         (dict(alpha=0), "alpha"),
         (dict(gamma=-1), "gamma"),
         (dict(eta=np.nan), "eta"),
-        (dict(alpha_prior=(0, 1)), "alpha_prior"),
-        (dict(gamma_prior=3), "gamma_prior"),
+        (dict(alpha=(1, 1)), r"alpha must be .*; write Gamma\(1, 1\)"),
+        (dict(gamma=LogNormal(0, 1)), "gamma must be a number, .*, or a Gamma prior"),
+        (dict(eta=Gamma(1, 1)), "eta must be a number, .*, or None"),
         (dict(max_iter=0), "max_iter"),
         (dict(tol=-1), "tol"),
     ],
