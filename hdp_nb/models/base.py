@@ -584,7 +584,8 @@ def estimator(cls: type[_Kind]) -> type[_Kind]:
     class
         The same, whose constructor says what a parameter that it had earlier is part of now.
     """
-    init: Callable[..., None] = cls.__init__
+    owner: Any = cls
+    init: Callable[..., None] = owner.__init__
 
     @wraps(init)
     def by_name(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -592,7 +593,7 @@ def estimator(cls: type[_Kind]) -> type[_Kind]:
         init(self, *args, **kwargs)
 
     if "__init__" in vars(cls):
-        cls.__init__ = by_name
+        owner.__init__ = by_name
     cls.__doc__ = _filled(cls.__doc__)
     if "fit" in vars(cls):
         fit: Any = vars(cls)["fit"]

@@ -83,9 +83,9 @@ def _renewed(kind: str, params: dict[str, Any]) -> dict[str, Any]:
     if (strength := old.pop("seed_strength", 1)) != 1 and old["seed_words"] is not None:
         old["seed_words"] = SeedWords(old["seed_words"], strength)
     if "split_merge" in old and kind in ("HDP", "DPMixture"):
-        n = old.get("moves", "auto"), old.pop("split_merge")
+        asked = old.get("moves", "auto"), old.pop("split_merge")
         rest = old.pop("split_merge_scans", 0), old.pop("split_merge_until", None)
-        moves = Moves(*n, *rest) if kind == "HDP" else Moves(n[1], "auto", *rest)
+        moves = Moves(*asked, *rest) if kind == "HDP" else Moves(asked[1], "auto", *rest)
         old["moves"] = moves.n if moves == Moves(moves.n) else moves
     if kind in ("DPMixture", "HDPHMM"):
         given = {"eta": old.pop("eta"), "n_symbols": old.pop("n_symbols"), "order": None}
