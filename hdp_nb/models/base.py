@@ -404,8 +404,8 @@ eta : float > 0, prior or None
 
 power : float, above 0, at most 1
     What a token counts: below 1, counts may vary more than the model says, without topics that
-    explain nothing else (a coarsened posterior, notebook 01_corpora/07_coarse). The samples are of
-    counts times the power, rounded; predictions are of the counts that they are given.
+    explain nothing else (a coarsened posterior, notebook 11_evaluation/06_evidence). The samples
+    are of counts times the power, rounded; predictions are of the counts given.
 
 seed_words : dict from name to list of words, SeedWords or None
     Topics that are known to be there: a name and some words of each (without a vocabulary, numbers
