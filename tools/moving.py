@@ -27,6 +27,7 @@ from hdp_nb.corpora import corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.mixtures import dp, split_merge
 from hdp_nb.mixtures import normal as families
+from hdp_nb.processes.dp import crp
 from hdp_nb.sequences import hdp_hmm as hmm
 from hdp_nb.sequences import samplers as hmm_sampler
 from hdp_nb.sequences.emissions import symbols
@@ -42,7 +43,7 @@ BASE = 1 << 18  # arrays lie from here on; below are the module's constants, and
 # What moves: for each scene, functions with their arguments, and the arrays to be shown.
 
 _nothing = njit(lambda alpha: None)
-_seat = njit(type(dp.crp)(dp.crp.__code__, {**vars(dp), "check_positive": _nothing}))  # it raises
+_seat = njit(type(crp)(crp.__code__, {**crp.__globals__, "check_positive": _nothing}))  # it raises
 
 
 @njit
@@ -162,7 +163,7 @@ def draw(name, seed, steps):
     for rng in (arg for arg in args if isinstance(arg, np.random.Generator)):
         rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
     if kernel is _fill:  # the function itself, which is not compiled in Python
-        shown["table"][:] = dp.crp(args[0], len(shown["table"]), shown["alpha"][0])
+        shown["table"][:] = crp(args[0], len(shown["table"]), shown["alpha"][0])
         return shown
     for _ in range(steps):
         kernel.py_func(*args) if kernel is _break else kernel(*args)

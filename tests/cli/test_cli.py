@@ -19,8 +19,8 @@ import scipy.sparse
 from matplotlib.figure import Figure
 
 import hdp_nb
-from hdp_nb.cli import listing, results
 from hdp_nb.cli import main as cli
+from hdp_nb.cli import results
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.evaluation.scores import Unigram, document_completion
@@ -811,13 +811,13 @@ def test_tiny_topics_share_a_line(capsys):
         {"topic": k, "share": share, "words": [f"w{k}"]}
         for k, share in enumerate([0.998, 0.0011, 0.0006, 0.0003])
     ]
-    listing.print_topics(topics)
+    results.print_topics(topics)
     assert capsys.readouterr().out.splitlines() == [
         "   0  99.8%  w0",
         "   1   0.1%  w1",
         "  and 2 with less than 0.1% of the tokens each, 0.1% together",
     ]
-    listing.print_topics(topics[:3])
+    results.print_topics(topics[:3])
     assert capsys.readouterr().out.splitlines()[2:] == ["  and 1 with 0.06% of the tokens"]
 
 
