@@ -245,7 +245,7 @@ def test_the_documents_of_a_corpus_are_rows_of_counts(likelihood, even, tmp_path
 
 
 def test_bad_new_rows():
-    model = quick("categorical", n_iter=10, n_symbols=3).fit(WORDS)
+    model = quick("categorical", n_iter=10, prior={"n_symbols": 3}).fit(WORDS)
     with pytest.raises(ValueError, match="got 3"):
         model.predict([0, 3])
     with pytest.raises(ValueError, match="features"):
