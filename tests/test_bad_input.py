@@ -434,8 +434,9 @@ def test_a_checkpoint_that_is_no_more(make, folder):
             make(n_iter=4, burn_in=1).fit(X, checkpoint="c.npz")
         assert Path("c-0.npz").read_bytes() == data  # not overwritten
     Path("c-0.npz").write_bytes(whole)
-    for other in (dict(eta=0.7), dict(burn_in=2)):
-        with pytest.raises(ValueError, match=f"{list(other)[0]} = "):
+    eta = dict(eta=0.7) if make is hdp else dict(prior=0.7)
+    for other, name in ((eta, "eta"), (dict(burn_in=2), "burn_in")):
+        with pytest.raises(ValueError, match=f"{name} = "):
             make(**{"n_iter": 4, "burn_in": 1, **other}).fit(X, checkpoint="c.npz")
     with pytest.raises(ValueError, match="made with"):
         make(n_iter=4, burn_in=1).fit(X[:4], checkpoint="c.npz")

@@ -202,18 +202,22 @@ def test_save_and_load(tmp_path, model, X):
         ({}, [1.0, 2.0], "2D array"),
         (dict(likelihood="multinomial"), -COUNTS, "negative"),
         (dict(likelihood="multinomial"), COUNTS + 0.5, "whole numbers"),
-        (dict(likelihood="multinomial", eta=0), COUNTS, "eta must be"),
+        (dict(likelihood="multinomial", prior=0), COUNTS, "eta must be"),
         (
             dict(likelihood="multinomial", prior={}),
             COUNTS,
             "prior must be None where likelihood is 'multinomial'",
         ),
         (
-            dict(likelihood="categorical", n_symbols=2),
+            dict(likelihood="categorical", prior={"n_symbols": 2}),
             WORDS,
             "below n_words = 2, got 2|below n_symbols",
         ),
-        (dict(likelihood="categorical", n_symbols=0), WORDS, "n_words must be|n_symbols must be"),
+        (
+            dict(likelihood="categorical", prior={"n_symbols": 0}),
+            WORDS,
+            "(n_words|n_symbols) must be",
+        ),
         (dict(likelihood="categorical"), [], "sample"),
         (dict(likelihood="categorical"), COUNTS, "one symbol per observation"),
         (dict(likelihood="categorical"), [0.5, 1.0], "whole numbers"),
@@ -245,7 +249,7 @@ def test_the_documents_of_a_corpus_are_rows_of_counts(likelihood, even, tmp_path
 
 
 def test_bad_new_rows():
-    model = quick("categorical", n_iter=10, n_symbols=3).fit(WORDS)
+    model = quick("categorical", n_iter=10, prior={"n_symbols": 3}).fit(WORDS)
     with pytest.raises(ValueError, match="got 3"):
         model.predict([0, 3])
     with pytest.raises(ValueError, match="features"):
