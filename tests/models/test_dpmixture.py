@@ -204,9 +204,9 @@ def test_save_and_load(tmp_path, model, X):
         (dict(likelihood="multinomial"), COUNTS + 0.5, "whole numbers"),
         (dict(likelihood="multinomial", prior=0), COUNTS, "eta must be"),
         (
-            dict(likelihood="multinomial", prior={}),
+            dict(likelihood="multinomial", prior={"mean": 1}),
             COUNTS,
-            "prior must be None where likelihood is 'multinomial'",
+            "prior must be None or a dict of some of eta, got {'mean': 1}",
         ),
         (
             dict(likelihood="categorical", prior={"n_symbols": 2}),
