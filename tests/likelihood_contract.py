@@ -20,11 +20,8 @@ def case(name, i=0):
 def settings(fam, hyper, argument):
     "Parameters of an estimator for this likelihood with these hyperparameters."
     if "n_words" in hyper:
-        return {
-            argument: fam.name,
-            "eta": hyper.get("eta", 0.5),
-            "n_symbols": hyper["n_words"] if fam.scalar else None,
-        }
+        symbols = {"n_symbols": hyper["n_words"]} if fam.scalar else {}
+        return {argument: fam.name, "prior": {"eta": hyper.get("eta", 0.5), **symbols}}
     return {
         argument: fam.name,
         "prior": {name: value for name, value in hyper.items() if name != "n_dims"} or None,

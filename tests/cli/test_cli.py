@@ -158,11 +158,7 @@ def test_progress_goes_to_standard_error_and_changes_nothing(run):
 
 def test_defaults_are_those_of_the_estimator():
     args = cli._parser().parse_args(["fit", "x", "--out", "y"])
-    params = HDP().get_params()
-    for name in cli._MODEL:
-        default = getattr(args, name)
-        if name != "sampler":  # which depends on --levels
-            assert (tuple(default) if isinstance(default, list) else default) == params[name], name
+    assert cli._estimator(args).get_params() == HDP().get_params()
 
 
 def test_options_reach_the_estimator(run):

@@ -581,6 +581,12 @@ CALLS = {
     "plot_shares": lambda run, tmp_path: drawn(
         plots.plot_shares(run.model, TRAIN.groups["author"])
     ),
+    "shares_by_group": lambda run, tmp_path: plots.shares_by_group(
+        run.model, TRAIN.groups["author"]
+    ),
+    "plot_topics_over_time": lambda run, tmp_path: drawn(
+        plots.plot_topics_over_time(run.model, TRAIN.groups["author"])
+    ),
     "plot_bars_topics": lambda run, tmp_path: drawn(plots.plot_bars_topics(run.model)),
     "write_topics": bring_back,
     "read_topics": bring_back,

@@ -1256,7 +1256,7 @@ def test_estimator(tmp_path):
 def test_estimator_numbers_its_states_alike():
     "Labels, transitions, emissions and decoding speak of the same states."
     truth, x = sticky_chain(np.random.default_rng(1), T=600, K=3, V=9, stay=0.9)
-    model, _ = fitted(X=x, lengths=None, n_iter=100, burn_in=90, init=6, eta=0.2)
+    model, _ = fitted(X=x, lengths=None, n_iter=100, burn_in=90, init=6, prior=0.2)
     phi = np.array(
         [np.bincount(x[model.labels_ == k], minlength=9) for k in range(model.n_states_)]
     )

@@ -29,13 +29,14 @@ from hdp_nb.evaluation.diagnostics import topic_shares
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.exact import joint_distribution_test
+from hdp_nb.mcmc.priors import Gamma
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
-from hdp_nb.moves.schedule import MoveState, TopicMoves
+from hdp_nb.moves.schedule import Moves, MoveState, TopicMoves
 from hdp_nb.processes.groups import Tree, find_nodes, group_paths, plant_tree
 from hdp_nb.processes.weights import count_upward, draw_downward, node_weights, split_pool
 from hdp_nb.topics.counts import TopicCounts, new_topic_workspace
-from hdp_nb.topics.seeds import name_topics
+from hdp_nb.topics.seeds import SeedWords, name_topics
 from hdp_nb.topics.tree import (
     TreeSampler,
     TreeSweep,
@@ -1007,7 +1008,7 @@ def test_seed_words_of_a_model(bars, tmp_path):
         again = TreeHDP.load(tmp_path / "m.npz")
         assert np.array_equal(again.given_, later.given_)
     assert again.seeded_ == model.seeded_ and again.topic_labels_ == model.topic_labels_
-    assert again.seed_words == ROWS and again.score(bars) == model.score(bars)
+    assert again.seed_words == SeedWords(ROWS, 2) and again.score(bars) == model.score(bars)
     assert again.one_sample().seeded_.keys() == ROWS.keys()
     k = model.seeded_["top"]
     assert "top" not in model.drop_topics([k]).seeded_
@@ -1022,9 +1023,9 @@ def test_seed_words_of_a_model(bars, tmp_path):
 def flat(**options):
     "An HDP and the tree without levels that is the same model, seeded alike."
     run = dict(eta=0.1, n_iter=40, moves=2, random_state=3) | options
-    tree = dict(concentrations=[2.0, 0.5], concentration_priors=[(2, 1), None])
-    hdp = dict(gamma=2.0, alpha=0.5, gamma_prior=(2, 1), alpha_prior=None)
-    seeds = dict(seed_words=ROWS, seed_strength=2)
+    tree = dict(concentrations=[Gamma(2, 1), 0.5])
+    hdp = dict(gamma=Gamma(2, 1), alpha=0.5)
+    seeds = dict(seed_words=SeedWords(ROWS, 2))
     return HDP(**hdp, **run, **seeds), TreeHDP([], **tree, **run, **seeds)
 
 
@@ -1047,7 +1048,7 @@ def test_a_seeded_hdp_is_the_tree_without_groups(bars, tmp_path, options):
     hdp.save(tmp_path / "m.npz")
     again = HDP.load(tmp_path / "m.npz")
     assert again.seeded_ == hdp.seeded_ and again.topic_labels_ == hdp.topic_labels_
-    assert again.seed_words == ROWS and again.score(bars) == hdp.score(bars)
+    assert again.seed_words == SeedWords(ROWS, 2) and again.score(bars) == hdp.score(bars)
     k = hdp.seeded_["top"]
     assert "top" not in hdp.drop_topics([k]).seeded_ and hdp.seeded_["top"] == k
     merged = hdp.merge_topics([k, hdp.seeded_["left"]]).seeded_
@@ -1081,11 +1082,10 @@ def test_a_seeded_hdp_resumes_and_forgets(bars, tmp_path):
             "sampler must be 'auto', 'crf' or 'direct' with seed_words, got 'hybrid'",
         ),
         ({"sampler": "parallel"}, "sampler must be 'auto', 'crf' or 'direct'"),
-        ({"alpha_per_document": True}, "alpha_per_document must be False with seed_words"),
-        ({"split_merge": 3}, "split_merge must be 'auto' or 0 with seed_words, got 3"),
+        ({"moves": Moves(split_merge=3)}, "split_merge must be 'auto' or 0 with seed_words, got 3"),
         ({"seed_words": {"sea": [99]}}, r"seed_words\['sea'\] must be numbers of words, 0 to 15"),
         ({"seed_words": {}}, "seed_words must be a dict"),
-        ({"seed_strength": 0}, "seed_strength must be"),
+        ({"seed_words": SeedWords(ROWS, 0)}, "strength of seed_words must be"),
         ({"init": "luck"}, "init must be"),
     ],
 )
@@ -1109,7 +1109,7 @@ def test_seeded_chains_resume(bars, tmp_path):
         if sweep == 25:
             raise KeyboardInterrupt
 
-    seeded = partial(quick, seed_words=ROWS, seed_strength=3, n_iter=40, moves=2)
+    seeded = partial(quick, seed_words=SeedWords(ROWS, 3), n_iter=40, moves=2)
     seeded().fit(bars, callback=stop, checkpoint=tmp_path / "run.npz")
     resumed = seeded().fit(bars, checkpoint=tmp_path / "run.npz")
     assert np.array_equal(resumed.components_, seeded().fit(bars).components_)
@@ -1140,8 +1140,8 @@ def test_bad_seed_words(seed_words, message):
 
 @pytest.mark.parametrize("strength", [0, -1, 2.5, True, "much", 10**6, np.nan])
 def test_bad_seed_strength(bars, strength):
-    with pytest.raises(ValueError, match="^seed_strength must be"):
-        quick(seed_words=ROWS, seed_strength=strength).fit(bars)
+    with pytest.raises(ValueError, match="^strength of seed_words must be"):
+        quick(seed_words=SeedWords(ROWS, strength)).fit(bars)
 
 
 def test_seeds_without_a_vocabulary_and_beside_given_topics(bars, fitted):
