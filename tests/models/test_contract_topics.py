@@ -125,7 +125,7 @@ def test_every_function_is_on_the_list():
         for name in module.__all__
         if inspect.isfunction(getattr(module, name))
     }
-    of_groups = {"shares_by_group", "plot_topics_over_time"}  # see tests/corpora/test_texts.py
+    of_groups = {"shares_by_group", "plot_topics_over_time"}  # see tests/plotting/test_plots.py
     assert public - of_groups | {"report", "posterior_topics"} == {*CALLS}
 
 
