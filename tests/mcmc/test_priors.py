@@ -67,9 +67,7 @@ def test_what_is_taken_and_what_is_refused():
         with pytest.raises(ValueError, match=r"^alpha_prior must be None or two finite numbers"):
             as_prior("alpha_prior", wrong)
     for wrong in ((0, 0), (float("nan"), 1), (0, -1)):
-        with pytest.raises(
-            ValueError, match="LogNormal must have a finite mean and"
-        ):
+        with pytest.raises(ValueError, match="LogNormal must have a finite mean and"):
             LogNormal(*wrong)
 
 
