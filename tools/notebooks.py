@@ -249,15 +249,7 @@ def before_commit():
 
     def state():
         return {
-            path: path.read_bytes()
-            for pattern in (
-                "nbs/**/*.ipynb",
-                "nbs/images/*",
-                "hdp_nb/**/*.py",
-                "README.md",
-                *SCRIPTS,
-            )
-            for path in ROOT.glob(pattern)
+            path: path.read_bytes() for pattern in (*MADE, *SCRIPTS) for path in ROOT.glob(pattern)
         }
 
     before = state()

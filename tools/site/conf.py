@@ -90,13 +90,8 @@ def used(code, part):
 
 
 USED = {s: used(code, MODULES.get(s, "").partition(".")[0]) for s, code in CODE.items()}
-LEFT_OUT = {
-    None,
-    "utils.checks",
-    "utils.files",
-    "utils.style",
-    "plotting.plates",
-}  # everybody's, and nobody's prerequisite
+# Used everywhere, and no prerequisite of anything.
+LEFT_OUT = {None, "utils.checks", "utils.files", "utils.style", "plotting.plates"}
 BUILDS_ON = {s: [t for t in CELLS if MODULES.get(t) in USED[s] - LEFT_OUT] for s in CELLS}
 html_context = {
     "default_mode": "auto",
