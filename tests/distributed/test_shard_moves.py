@@ -330,7 +330,8 @@ def fit_and_die(corpus, run):
 
     def deadly(corpus, place, t, i, z):
         write(corpus, place, t, i, z)
-        if (run / "chain.npz").exists() and len(load_npz(run / "chain.npz")["trace/n_topics"]) == 3:
+        kept = load_npz(run / "chain.npz") if (run / "chain.npz").exists() else {}
+        if len(kept.get("trace/n_topics", ())) == 3:
             left[0] -= 1
             if not left[0]:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -222,7 +222,7 @@ def test_which_sampler():
     symbols = np.arange(MANY_ROWS) % 3
     many = quick("categorical", sampler="auto", n_iter=2, n_chains=1).fit(symbols)
     assert many.sampler_ == "subclusters" and many.samples_["z"].shape == (1, MANY_ROWS)
-    alone = quick(split_merge=0, n_iter=4, n_chains=1).fit(CLOUDS)
+    alone = quick(moves=0, n_iter=4, n_chains=1).fit(CLOUDS)
     assert alone.sampler_ == "subclusters" and not alone.trace_["splits_proposed"].any()
     with pytest.raises(ValueError, match="^sampler must be one of 'auto', 'collapsed', 'sub"):
         quick(sampler="fast").fit(CLOUDS)

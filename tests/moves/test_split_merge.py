@@ -609,7 +609,7 @@ def test_estimators():
     state of such a run is a start for another."""
     corpus, states = make_bars(n_docs=30, doc_len=30, grid=4, random_state=0)[0], []
     few = {"init": 1, "eta": 0.5, "n_iter": 5, "n_chains": 1, "moves": 0, "random_state": 0}
-    model = HDP(sampler="direct", moves=Moves(split_merge=2, until=3), **few).fit(
+    model = HDP(sampler="direct", **few | {"moves": Moves(0, split_merge=2, until=3)}).fit(
         corpus, callback=lambda _, state: states.append(state)
     )
     assert (model.trace_["splits_proposed"] + model.trace_["merges_proposed"]).tolist() == [
@@ -628,7 +628,7 @@ def test_estimators():
     assert (mixture.trace_["splits_proposed"] + mixture.trace_["merges_proposed"]).tolist() == [
         3
     ] * 4 and mixture.predict(x).shape == (30,)
-    scanned = HDP(sampler="direct", moves=Moves(split_merge=2, scans=2), **few).fit(corpus)
+    scanned = HDP(sampler="direct", **few | {"moves": Moves(0, split_merge=2, scans=2)}).fit(corpus)
     base = HDPSplitMerge(DirectSampler(corpus, init=1), 2, scans=2)
     assert (
         scanned.trace_["log_joint"][-1]
@@ -644,15 +644,15 @@ def test_estimators():
     for name, value in (
         ("split_merge", -1),
         ("split_merge", 0.5),
-        ("split_merge_until", -1),
-        ("split_merge_scans", 1.5),
+        ("until", -1),
+        ("scans", 1.5),
     ):
         for estimator, data in (
             (HDP(n_iter=2, n_chains=1), corpus),
             (DPMixture("normal_inverse_gamma", n_iter=2), x),
         ):
-            with pytest.raises(ValueError, match=f"^{name}"):
-                estimator.set_params(**{name: value}).fit(data)
+            with pytest.raises(ValueError, match=f"^{name} of moves must be"):
+                estimator.set_params(moves=Moves(**{name: value})).fit(data)
 
 
 def test_auto():
@@ -671,7 +671,7 @@ def test_auto():
     assert not proposed("crf").any() and not proposed("hybrid").any()
     many = make_bars(n_docs=400, doc_len=300, grid=4, random_state=0)[0]
     assert many.n_tokens >= 100_000 and proposed("direct", many).tolist() == [1, 0, 1, 0, 1]
-    with pytest.raises(ValueError, match='^split_merge must be "auto" or a whole number'):
+    with pytest.raises(ValueError, match='^split_merge of moves must be "auto" or a whole number'):
         HDP(sampler="direct", moves=Moves(split_merge="often")).fit(corpus)
 
 

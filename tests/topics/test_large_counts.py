@@ -12,6 +12,7 @@ from hdp_nb.corpora.synthetic import make_signatures
 from hdp_nb.models.loading import load_model
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.tree_models import TreeHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.topics.blocked import (
     CellCounts,
     cell_counts,
@@ -139,7 +140,7 @@ def test_a_saved_model_knows_its_sampler(tmp_path):
 
 def test_where_the_blocked_sampler_is_not_taken():
     X, phi, pi = counts_and_truth(6)
-    others = dict(split_merge=1), dict(init="sequential"), dict(seed_words={"a": [0]})
+    others = dict(moves=Moves(split_merge=1)), dict(init="sequential"), dict(seed_words={"a": [0]})
     for other in others:
         model = HDP(**{**RUN, "n_iter": 2, **other}).fit(X)
         assert model.sampler_ == "crf", other

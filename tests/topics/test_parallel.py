@@ -475,7 +475,7 @@ def test_hdp():
     ).fit(corpus)
     one = fit()
     chain = run_chain(
-        ParallelSampler(corpus, 0.5, 1.0, 0.3, init=9),
+        ParallelSampler(corpus, 0.5, 1.0, 0.3, gamma_prior=None, init=9),
         np.random.default_rng(0).spawn(1)[0],
         6,
         burn_in=3,

@@ -1008,7 +1008,7 @@ def test_seed_words_of_a_model(bars, tmp_path):
         again = TreeHDP.load(tmp_path / "m.npz")
         assert np.array_equal(again.given_, later.given_)
     assert again.seeded_ == model.seeded_ and again.topic_labels_ == model.topic_labels_
-    assert again.seed_words == SeedWords(ROWS, 2) and again.score(bars) == model.score(bars)
+    assert again.seed_words == ROWS and again.score(bars) == model.score(bars)
     assert again.one_sample().seeded_.keys() == ROWS.keys()
     k = model.seeded_["top"]
     assert "top" not in model.drop_topics([k]).seeded_
@@ -1082,7 +1082,10 @@ def test_a_seeded_hdp_resumes_and_forgets(bars, tmp_path):
             "sampler must be 'auto', 'crf' or 'direct' with seed_words, got 'hybrid'",
         ),
         ({"sampler": "parallel"}, "sampler must be 'auto', 'crf' or 'direct'"),
-        ({"moves": Moves(split_merge=3)}, "split_merge must be 'auto' or 0 with seed_words, got 3"),
+        (
+            {"moves": Moves(split_merge=3)},
+            "split_merge of moves must be 'auto' or 0 with seed_words, got 3",
+        ),
         ({"seed_words": {"sea": [99]}}, r"seed_words\['sea'\] must be numbers of words, 0 to 15"),
         ({"seed_words": {}}, "seed_words must be a dict"),
         ({"seed_words": SeedWords(ROWS, 0)}, "strength of seed_words must be"),

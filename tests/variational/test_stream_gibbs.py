@@ -136,7 +136,7 @@ def test_two_streams_are_compared(bars):
     with pytest.warns(ConvergenceWarning, match="begun with few topics and with many"):
         model = quick(n_topics=2, batch_size=700).fit(bars[0])
     held = model.convergence_["heldout"]
-    assert not model.converged_ and not held.ok and held.means[0] < held.means[1] - 0.1
+    assert not model.converged_ and not held.ok and held.means[0] < held.means[1] - 0.02
     assert model.looks_["heldout"][0] == held.means[1]
     alone = quick(n_passes=1).fit(bars[0])
     assert alone.converged_ is None and not alone.looks_ and alone.state_["t"] == 5
