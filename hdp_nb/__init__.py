@@ -10,11 +10,9 @@ from hdp_nb._lazy import submodule, submodules
 # nothing.
 _HOME = {
     "Corpus": "corpora.corpus",
-    "count_texts": "corpora.counting",
     "load_corpus": "corpora.readers",
     "make_bars": "corpora.synthetic",
     "make_five_topics": "corpora.synthetic",
-    "make_hdp": "corpora.synthetic",
     "HDP": "models.topic_models",
     "LDA": "models.topic_models",
     "TreeHDP": "models.tree_models",
@@ -33,11 +31,6 @@ _HOME = {
     "left_to_right": "evaluation.scores",
     "coherence_npmi": "evaluation.scores",
     "ConvergenceWarning": "mcmc.convergence",
-    "Unigram": "evaluation.scores",
-    "Topics": "models.exchange",
-    "read_topics": "models.exchange",
-    "write_topics": "models.exchange",
-    "to_pyldavis": "models.exchange",
 }
 __all__ = [*_HOME]
 

@@ -43,7 +43,7 @@ def made_by(root=ROOT):
 
 def table(paths, root=ROOT, within=""):
     """Notebooks as a table, with links from a page in the folder `within`."""
-    rows = ["| | notebook | what is in it |", "|---|---|---|"]
+    rows = ["| No. | notebook | what is in it |", "|---|---|---|"]
     for path in paths:
         title, sentence = heading(read(path).cells[0].source)
         link = page(path, root).removeprefix(within)

@@ -167,7 +167,8 @@ def bible(seed, share, truncations, n_iter):
     from sklearn.cluster import KMeans
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    from hdp_nb import HNHDP, Unigram
+    from hdp_nb import HNHDP
+    from hdp_nb.evaluation.scores import Unigram
 
     train, test, order = cut(seed)
     part = train[np.sort(order[: int(share * train.n_docs)])]

@@ -170,8 +170,9 @@ def measure_less(texts):
 
 def short_documents(texts):
     "Name, documents to learn from, and others, of three sets whose documents are short."
-    from hdp_nb import count_texts, make_bars, make_hdp
-    from hdp_nb.corpora.counting import recount_texts
+    from hdp_nb import make_bars
+    from hdp_nb.corpora.counting import count_texts, recount_texts
+    from hdp_nb.corpora.synthetic import make_hdp
 
     bars = make_bars(n_docs=1700, doc_len=8, grid=5, concentration=1.0, random_state=0)[0]
     yield "bars", bars[:1500], bars[1500:]

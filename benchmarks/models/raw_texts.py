@@ -217,7 +217,7 @@ def learn_and_predict(quick):
     drawn = {
         "alice-words": hdp_nb.load_corpus("alice-words"),
         "bars": hdp_nb.make_bars(400, 50, grid=5, random_state=0)[0],
-        "drawn": hdp_nb.make_hdp(400, 60, random_state=0)[0],
+        "drawn": hdp_nb.corpora.synthetic.make_hdp(400, 60, random_state=0)[0],
         "jargon": hdp_nb.load_corpus("jargon"),
         "sotu": hdp_nb.load_corpus("sotu"),
         "kjv": hdp_nb.load_corpus("kjv"),
@@ -235,7 +235,9 @@ def learn_and_predict(quick):
         elif len(texts := some(KINDS[name](), 400)) >= 40:
             texts = [" ".join(texts[j].split()[:100]) for j in order(len(texts))[:n]]
             test = [cut(text) for text in texts[: n // 4]]
-            make = lambda texts=texts, **options: hdp_nb.count_texts(texts[n // 4 :], **options)
+            make = lambda texts=texts, **options: hdp_nb.corpora.counting.count_texts(
+                texts[n // 4 :], **options
+            )
             known = [set(make(**options).vocab) for options in [{}, *WORDS.values()]]
             ways = ETA | WORDS if name in ALL_WAYS else FEW
             yield name, make, ways, test, sorted(set.intersection(*known))

@@ -14,7 +14,7 @@ import numbers
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +183,16 @@ class Corpus:
         As given; `vocab` is None where there are only ids.
     groups : dict of str to array, shape (n_docs,)
         Labels of each level; empty where there are none.
+    n_docs, n_tokens : int
+        Number of documents, J; number of tokens in all of them.
+    doc_lengths : int64 array, shape (n_docs,)
+        Number of tokens of every document.
+    is_counts : bool
+        Whether the documents are counts, their tokens in the order of their ids.
+    has_large_counts : bool
+        Whether they are counts of `LARGE_COUNT` tokens and more for a word, on average.
+    has_short_documents : bool
+        Whether `MANY_DOCUMENTS` or more have tokens, and fewer than `SHORT` of them on average.
     vectorizer : CountVectorizer or None
         Where the documents were raw texts: what counts the words of others in the same way.
 
@@ -202,21 +212,19 @@ class Corpus:
         *,
         n_words: int | None = None,
     ):
-        self._x: np.ndarray | None = int_array(x, "x", np.int32)
-        self._counts: Any = None  # of a corpus that is made of counts: until x is asked for
-        self.offsets = int_array(offsets, "offsets", np.int64)
+        x, offsets = int_array(x, "x", np.int32), int_array(offsets, "offsets", np.int64)
         if (
-            not len(self.offsets)
-            or self.offsets[0] != 0
-            or self.offsets[-1] != len(self._x)
-            or (np.diff(self.offsets) < 0).any()
+            not len(offsets)
+            or offsets[0] != 0
+            or offsets[-1] != len(x)
+            or (np.diff(offsets) < 0).any()
         ):
             raise ValueError(
-                f"offsets must rise from 0 to the number of tokens ({len(self._x)}), got"
-                f" {self.offsets}"
+                f"offsets must rise from 0 to the number of tokens ({len(x)}), got {offsets}"
             )
+        self._hold(x, offsets)
         self.vocab = None if vocab is None else check_vocab(vocab)
-        top = int(self._x.max(initial=-1)) + 1
+        top = int(x.max(initial=-1)) + 1
         known = top if self.vocab is None else len(self.vocab)
         if n_words is not None and not isinstance(n_words, numbers.Integral):
             raise ValueError(f"n_words must be a whole number, got {n_words!r}")
@@ -230,22 +238,25 @@ class Corpus:
         self.groups = check_labels({} if groups is None else groups, self.n_docs)
         self.vectorizer: Any = None
 
-    @property
+    def _hold(self, x: Any, offsets: np.ndarray, counts: Any = None) -> None:
+        "Take tokens, or counts, and find what samplers ask of them again and again."
+        self.__dict__.pop("x", None)
+        if x is not None:
+            self.x = x
+        self._counts, self.offsets = counts, offsets
+        self.n_docs, self.n_tokens = len(offsets) - 1, int(offsets[-1])
+        self.doc_lengths = np.diff(offsets)
+        self.is_counts = counts is not None
+        self.has_large_counts = bool(
+            self.is_counts and self.n_tokens >= LARGE_COUNT * max(counts.nnz, 1)
+        )
+        n = np.count_nonzero(self.doc_lengths)
+        self.has_short_documents = bool(n >= MANY_DOCUMENTS and self.n_tokens < SHORT * n)
+
+    @cached_property
     def x(self) -> np.ndarray:
         "Word id of every token; of counts they are written out when they are first asked for."
-        if self._x is None:
-            self._x = np.repeat(self._counts.indices.astype(np.int32), self._counts.data)
-        return self._x
-
-    @property
-    def is_counts(self) -> bool:
-        "Whether the documents are counts, their tokens in the order of their ids."
-        return self._counts is not None
-
-    @property
-    def has_large_counts(self) -> bool:
-        "Whether they are counts of `LARGE_COUNT` tokens and more for a word, on average."
-        return self.is_counts and self.n_tokens >= LARGE_COUNT * max(self._counts.nnz, 1)
+        return np.repeat(self._counts.indices.astype(np.int32), self._counts.data)
 
     @property
     def large_documents(self) -> np.ndarray:
@@ -253,27 +264,6 @@ class Corpus:
         if self._counts is None:
             return np.zeros(self.n_docs, bool)
         return self.doc_lengths >= LARGE_COUNT * np.maximum(np.diff(self._counts.indptr), 1)
-
-    @property
-    def has_short_documents(self) -> bool:
-        "Whether `MANY_DOCUMENTS` or more have tokens, and fewer than `SHORT` of them on average."
-        n = np.count_nonzero(self.doc_lengths)
-        return bool(n >= MANY_DOCUMENTS and self.n_tokens < SHORT * n)
-
-    @property
-    def n_docs(self) -> int:
-        "Number of documents, J."
-        return len(self.offsets) - 1
-
-    @property
-    def n_tokens(self) -> int:
-        "Number of tokens in all documents."
-        return int(self.offsets[-1])
-
-    @property
-    def doc_lengths(self) -> np.ndarray:
-        "Number of tokens of every document, int64 of shape (n_docs,)."
-        return np.diff(self.offsets)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -320,7 +310,7 @@ class Corpus:
                 f"a corpus is indexed by documents alone, got a {rows.ndim}-dimensional index"
             )
         groups = {level: labels[rows] for level, labels in self.groups.items()}
-        if self._x is None and len(rows):
+        if self.is_counts and len(rows):
             return self._part(None, None, groups, self._counts[rows])
         tokens, offsets = ragged_index(self.offsets, rows)
         return self._part(self.x[tokens], offsets, groups)
@@ -330,7 +320,8 @@ class Corpus:
         part = copy.copy(self)
         if counts is not None:
             offsets = np.append(0, np.cumsum(counts.data, dtype=np.int64))[counts.indptr]
-        part._x, part.offsets, part.groups, part._counts = x, offsets, groups, counts
+        part._hold(x, offsets, counts)
+        part.groups = groups
         return part
 
     @classmethod
@@ -441,7 +432,7 @@ class Corpus:
 
     def word_counts(self) -> np.ndarray:
         "How often every word occurs, int64 of shape (n_words,)."
-        if self._x is None:
+        if self.is_counts:
             return np.asarray(self._counts.sum(axis=0, dtype=np.int64)).ravel()
         return np.bincount(self.x, minlength=self.n_words)
 
@@ -452,7 +443,7 @@ class Corpus:
         -------
         scipy.sparse.csr_array of int32, shape (n_docs, n_words)
         """
-        if self._x is None:
+        if self.is_counts:
             return self._counts.astype(np.int32)
         index = np.int64 if self.n_tokens > MAX_INT32 else np.int32
         X = sp.csr_array(

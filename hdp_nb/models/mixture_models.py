@@ -29,15 +29,7 @@ from ..mixtures.normal import find_likelihood
 from ..mixtures.row_blocks import ROWS
 from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
-from hdp_nb.models.base import (
-    Callback,
-    Concentration,
-    PathLike,
-    SampledModel,
-    Seed,
-    estimator,
-    with_moves,
-)
+from .base import Callback, Concentration, PathLike, SampledModel, Seed, estimator
 from .consensus import Components, group_table
 from ..moves.schedule import Moves, as_moves
 from ..utils.checks import check_rows, check_vocab
@@ -276,9 +268,9 @@ class DPMixture(ClusterMixin, SampledModel):
                 f" {asked!r}"
             )
         n = _PROPOSALS if isinstance(asked.n, str) else asked.n
-        moves = with_moves(asked, sampler, tuned, n)
-        alone = moves is sampler and name == "subclusters"
-        return SubclusterSampler(sampler, 0, tune=0) if alone else moves
+        if n:
+            return tuned(sampler, n, asked.until, scans=asked.scans)
+        return SubclusterSampler(sampler, 0, tune=0) if name == "subclusters" else sampler
 
     def _check_results(self) -> None:
         super()._check_results()

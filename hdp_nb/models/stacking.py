@@ -229,12 +229,14 @@ def weigh_chains(
     left_out = leave_out(np.random.default_rng(0), corpus)
     if not len(left_out.rows):
         return np.full(len(last), 1 / len(last)), np.zeros(len(last))
-    documents, rows = corpus[left_out.rows], []
-    for z, counts in zip(assigned, last):
-        _, weight = topics_of(counts, documents)
-        rng = np.random.default_rng(0)
-        rows.append(predict_left_out(rng, corpus, left_out, z, counts, weight))
-    p = np.array(rows)
+    documents = corpus[left_out.rows]
+    weights = [topics_of(counts, documents)[1] for counts in last]
+    p = np.array(
+        [
+            predict_left_out(np.random.default_rng(0), corpus, left_out, *state)
+            for state in zip(assigned, last, weights)
+        ]
+    )
     return stack(p), np.log(p).mean(axis=1)
 
 

@@ -20,7 +20,7 @@ from ..mcmc.chain import Sampler
 from ..mcmc.convergence import MANY, begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
-from .base import Callback, Concentration, PathLike, Seed, estimator, with_moves
+from .base import Callback, Concentration, PathLike, Seed, estimator
 from .consensus import Components
 from .sampled import SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
@@ -444,7 +444,9 @@ class HDP(GibbsTopicModel):
                 "split_merge of moves must be 0 or 'auto' for sampler='blocked', which knows no"
                 f" single tokens, got {moves.split_merge!r}"
             )
-        sampler = with_moves(moves, sampler, partial(HDPSplitMerge, every=every), n)
+        if n:
+            options = {"until": moves.until, "scans": moves.scans, "every": every}
+            sampler = HDPSplitMerge(sampler, n, **options)
         spared = n_moves is None and corpus.has_short_documents
         return sampler if spared else self._with_topic_moves(sampler, n_moves)
 

@@ -7,6 +7,7 @@ __all__ = ['KINDS', 'propose_moves', 'sample_documents', 'MoveState', 'TopicMove
            'as_moves', 'check_moves', 'checked_base']
 
 # %% ../../nbs/06_moves/05_schedule.ipynb #29ecbbc9
+import copy
 import math
 from typing import Any, NamedTuple
 
@@ -14,7 +15,6 @@ import numpy as np
 from numba import njit
 
 from ..corpora.corpus import Corpus
-from ..mcmc.chain import with_attributes
 from ..mixtures.split_merge import SplitMergeState
 from .births import propose_birth
 from hdp_nb.moves.marginal import (
@@ -496,7 +496,8 @@ class TopicMoves:
 
     def start(self, k: int) -> "TopicMoves":
         "Return the same moves around `base.start(k)`, whose chains begin with `k` topics."
-        other = with_attributes(self, base=self.base.start(k))
+        other = copy.copy(self)
+        other.base = self.base.start(k)
         other.sample = other._for_sample()
         return other
 

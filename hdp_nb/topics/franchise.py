@@ -7,6 +7,7 @@ __all__ = ['FranchiseState', 'fill_workspace', 'serve_tables', 'renumber_dishes'
            'empty_franchise', 'seat_by_topic', 'FranchiseSampler']
 
 # %% ../../nbs/04_topics/01_franchise.ipynb #75b0610b
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,6 @@ from numba import njit
 from numpy.typing import ArrayLike
 
 from ..corpora.corpus import Corpus, as_corpus
-from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, as_prior
 from ..processes.dp import log_eppf_compiled
 from ..processes.weights import document_alpha
@@ -490,7 +490,11 @@ def seat_by_topic(
     ValueError
         If `z` does not hold one whole number per token.
     """
-    z = check_topics("z", z, corpus)
+    return _seat(corpus, check_topics("z", z, corpus), alpha, gamma, eta)
+
+
+def _seat(corpus, z, alpha, gamma, eta):
+    "As `seat_by_topic`, for topics that are checked already or were drawn."
     topics = np.unique(z)
     K = len(topics)
     state = empty_franchise(corpus, alpha, gamma, eta, capacity=16 * (K // 16 + 1))
@@ -590,7 +594,7 @@ class FranchiseSampler:
             z, given = self.begin, isinstance(self.begin, np.ndarray)
             n = self.corpus.n_tokens
             z = check_topics("init", z, self.corpus) if given else rng.integers(z, size=n)
-            return seat_by_topic(self.corpus, z, *self._hyperparameters())
+            return _seat(self.corpus, z, *self._hyperparameters())
         return self._sweep(rng, empty_franchise(self.corpus, *self._hyperparameters()), serve=False)
 
     def start(self, k: int) -> "FranchiseSampler":
@@ -610,7 +614,9 @@ class FranchiseSampler:
         ValueError
             `k` is not a whole number of at least 1.
         """
-        return with_attributes(self, begin=check_int("k", k, 1))
+        other = copy.copy(self)
+        other.begin = check_int("k", k, 1)
+        return other
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."

@@ -21,12 +21,13 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
-from hdp_nb import count_texts, load_corpus, load_model
+from hdp_nb import load_corpus, load_model
 from hdp_nb.cli import main as cli
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.counting import (
     LANGUAGES,
     TOKEN,
+    count_texts,
     find_languages,
     is_texts,
     pack_vectorizer,

@@ -641,12 +641,7 @@ def test_estimators():
         for scans in (0, 2)
     ]
     assert (mixture.trace_["log_joint"] == scanned[0]).all() and (scanned[0] != scanned[1]).any()
-    for name, value in (
-        ("split_merge", -1),
-        ("split_merge", 0.5),
-        ("until", -1),
-        ("scans", 1.5),
-    ):
+    for name, value in (("split_merge", -1), ("split_merge", 0.5), ("until", -1), ("scans", 1.5)):
         for estimator, data in (
             (HDP(n_iter=2, n_chains=1), corpus),
             (DPMixture("normal_inverse_gamma", n_iter=2), x),
