@@ -139,6 +139,18 @@ def test_indexing_is_that_of_a_list(c, data):
     assert c[n - 1].tolist() == c[-1].tolist() == docs[-1]
 
 
+def test_a_part_of_counts_is_counts():
+    "Whether or not the tokens were written out: what sampler takes it must not depend on that."
+    c = Corpus.from_matrix([[400, 2, 0], [0, 800, 900], [1, 0, 0]])
+    first = c[:2]
+    assert first.is_counts and first.has_large_counts and first.doc_lengths.tolist() == [402, 1700]
+    assert c.x.shape == (2103,) and c.n_tokens == 2103  # written out from here on
+    again = c[:2]
+    assert again.is_counts and again == first and again.n_tokens == 2102 and again.n_docs == 2
+    assert again.word_counts().tolist() == [400, 802, 900]
+    assert not Corpus(c.x, c.offsets).is_counts
+
+
 @pytest.mark.parametrize("key", [7, -8, [7], "a", 1.5, [[0]], [True] * 8])
 def test_bad_index(key):
     with pytest.raises(IndexError):

@@ -78,7 +78,7 @@ html_theme_options = {
 # imported by its own module, or by its cells if it makes none.
 CELLS = {page(path): read(path).cells for path in notebooks()}
 TEXT = {stem: "\n".join(cell.source for cell in cells) for stem, cells in CELLS.items()}
-MODULES = {s: exp[1] for s, text in TEXT.items() if (exp := re.search("default_exp (.*)", text))}
+MODULES = {page(path): module for module, path in book.made_by().items()}
 FILES = modules()
 CODE = TEXT | {s: FILES[m].read_text("utf-8") for s, m in MODULES.items()}
 
