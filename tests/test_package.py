@@ -761,6 +761,38 @@ def test_wheel_works_outside_the_repository(installed):
     assert (installed / "site" / "hdp_nb" / "py.typed").is_file()
 
 
+FITS = """
+import inspect
+import sys
+import warnings
+
+import numpy as np
+
+import hdp_nb
+
+warnings.simplefilter("ignore")  # so few sweeps agree on nothing
+docs = np.random.default_rng(0).poisson(0.5, (12, 8)) + np.eye(12, 8, dtype=int)
+groups = {"half": ["a"] * 6 + ["b"] * 6}
+data = {"TreeHDP": hdp_nb.Corpus.from_matrix(docs, groups=groups), "HDPHMM": docs[:, 0]}
+first = {"TreeHDP": (["half"],), "LDA": (2,), "DPMixture": ("multinomial",)}
+for name in sys.argv[1:]:
+    kind = getattr(hdp_nb, name)
+    short = {"n_iter": 4, "n_chains": 1} if "n_chains" in inspect.signature(kind).parameters else {}
+    model = kind(*first.get(name, ()), random_state=0, **short).fit(data.get(name, docs))
+    model.save(name + ".npz")
+    print(type(hdp_nb.load_model(name + ".npz")).__name__)
+"""
+
+
+@pytest.mark.slow
+def test_a_wheel_fits_every_model(installed, tmp_path):
+    "In an empty folder, with nothing of the repository at hand."
+    names = [name for name in hdp_nb.__all__ if hasattr(getattr(hdp_nb, name), "fit")]
+    env = {**os.environ, "PYTHONPATH": str(installed / "site")}
+    assert run(sys.executable, "-c", FITS, *names, cwd=tmp_path, env=env).split() == names
+    assert len(names) == 9
+
+
 def test_wheel_brings_the_command_and_nothing_else(installed):
     [folder] = (installed / "site").glob("hdp_nb-*.dist-info")
     assert "hdp_nb = hdp_nb.cli.main:main" in (folder / "entry_points.txt").read_text()
