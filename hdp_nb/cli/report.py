@@ -8,15 +8,16 @@ __all__ = ['write_report', 'run_report']
 # %% ../../nbs/15_cli/07_report.ipynb #fc6f7ade
 import base64
 import csv
+import hashlib
 import html
 import json
 import re
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import hdp_nb
-from .page import render_page
 from hdp_nb.cli.results import (
     describe_held_out,
     describe_sweeps,
@@ -224,6 +225,49 @@ def _convergence_table(summary: dict) -> str:
         " R-hat compares chains (<code>--n-chains</code>): it is 1 where they agree.</p>"
     )
 
+# %% ../../nbs/15_cli/07_report.ipynb #d76de343
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'"
+
+
+def _json_in_html(value: Any) -> str:
+    """A value as JSON that can stand inside an element of HTML.
+
+    It is without `<`, `>` and `&`, so that nothing in it ends the element or begins another.
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _without_empty_lines(text: str) -> str:
+    return "\n".join(filter(None, text.splitlines()))
+
+
+def _render(parts: dict[str, str], texts: dict[str, str], data: Any = None) -> str:
+    """The page of a report, from what the template report.html names.
+
+    `parts` are HTML (cards, pictures, table, documents, tree, trace, agreement, convergence,
+    settings); `texts` are plain (title, corpus, unfinished, verdict, map_note, left_out, program,
+    sweeps), and are escaped. Without `data`, which `explore_topics` returns, there is no script.
+    """
+    from jinja2 import Environment
+    from markupsafe import Markup
+
+    # The hash of a script is that of its very bytes in the page, which has no empty lines.
+    template = _without_empty_lines(files("hdp_nb.cli").joinpath("report.html").read_text("utf-8"))
+    script = template.split("<script>")[1].split("</script>")[0]
+    policy = _POLICY
+    values: dict[str, Any] = {name: Markup(part) for name, part in parts.items()}
+    values |= texts
+    if data:
+        digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy += f"; script-src 'sha256-{digest}'"
+        values["data"] = Markup(_json_in_html(data))
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    page = environment.from_string(template).render(values, policy=Markup(policy))
+    return _without_empty_lines(page) + "\n"
+
 # %% ../../nbs/15_cli/07_report.ipynb #377049fe
 def _cards(summary: dict) -> str:
     "The numbers that matter most, in large type."
@@ -335,7 +379,7 @@ def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
         "program": str(summary["program"]),
         "sweeps": sweeps,
     }
-    return render_page(parts, texts, data)
+    return _render(parts, texts, data)
 
 
 def _pictures(folder: Path, summary: dict[str, Any]) -> str:
