@@ -106,9 +106,12 @@ def test_each_module_is_made_by_the_notebook_of_its_name():
     assert not {name: of for name, of in plain.items() if name != of.replace("/", ".")}
 
 
-def test_no_two_notebooks_of_a_folder_share_a_number():
-    numbers = [(path.parent, path.name[:2]) for path in notebooks() if path.stem != "index"]
-    assert len(numbers) == len({*numbers})
+def test_notebooks_of_a_folder_are_numbered_without_gaps():
+    numbers = collections.defaultdict(list)
+    for path in notebooks():
+        if path.stem != "index":
+            numbers[path.parent.name].append(int(path.name[:2]))
+    assert not {name: n for name, n in numbers.items() if n != [*range(1, len(n) + 1)]}
     everything = {*(ROOT / "nbs").rglob("[!_.]*.ipynb")}
     assert {path for path in everything if ".ipynb_checkpoints" not in path.parts} == {*notebooks()}
 
