@@ -100,7 +100,7 @@ def word_topics(model: Any, doc_topic: np.ndarray, ids: np.ndarray) -> np.ndarra
     """
     return (doc_topic[:-1, None] * model.components_[:, ids]).argmax(axis=0)
 
-
+# %% ../../nbs/15_cli/05_explore.ipynb #f9661618
 def explore_topics(model: Any, corpus: Any) -> dict[str, Any]:
     """Compute what the report lets a reader explore, as plain lists and numbers.
 
@@ -154,7 +154,7 @@ def explore_topics(model: Any, corpus: Any) -> dict[str, Any]:
         },
     }
 
-
+# %% ../../nbs/15_cli/05_explore.ipynb #8edbe972
 def _group_table(model: Any, labels: Any, corpus: Any) -> dict[str, Any]:
     "The shares of the topics in the groups of a level, numbers in their order; {} if too many."
     labels, bins = np.asarray(labels), None

@@ -158,7 +158,7 @@ def _document_list(folder: Path, topics: list[dict]) -> str:
         " Click on a topic to open it. Documents are numbered from 0.</p>\n" + "\n".join(parts)
     )
 
-
+# %% ../../nbs/15_cli/06_report.ipynb #4ce641b3
 def _agreement_table(summary: dict) -> str:
     "Whether the chains agree, and on what."
     found = summary.get("verdict")
@@ -345,7 +345,7 @@ def write_report(folder: Path) -> None:
     with hdp_nb.utils.files.atomic_write(folder / "report.html") as file:
         file.write(page.encode("utf-8", errors="backslashreplace"))
 
-
+# %% ../../nbs/15_cli/06_report.ipynb #eb816c50
 def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
     "The page as HTML."
     explored = (folder / "explore.json").is_file() and bool(topics)
@@ -381,7 +381,7 @@ def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
     }
     return _render(parts, texts, data)
 
-
+# %% ../../nbs/15_cli/06_report.ipynb #f3c72d7e
 def _pictures(folder: Path, summary: dict[str, Any]) -> str:
     "The pictures of a run that has nothing to explore."
     return _figure(

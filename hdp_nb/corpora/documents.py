@@ -132,7 +132,7 @@ def _open_table(path: Path, encoding: str | None) -> Iterator[csv.DictReader]:
             itertools.chain([head], lines), delimiter=max(",;\t", key=head.count), strict=True
         )
 
-
+# %% ../../nbs/01_corpora/04_documents.ipynb #450b5769
 def _table_records(path: Path, encoding: str | None) -> Iterator[tuple[str, Any]]:
     "The rows of a table, each as long as the first."
     with _open_table(path, encoding) as rows:
@@ -179,7 +179,7 @@ def _json_array(path: Path, encoding: str | None) -> Iterator[tuple[str, Any]]:
     for i, value in enumerate(values):
         yield f"entry {i}", value
 
-
+# %% ../../nbs/01_corpora/04_documents.ipynb #3114413d
 PARQUET_ROWS = 128  # at a time: one long text many times over takes little of a file
 FREE_VALUES = 2**22
 
@@ -234,7 +234,7 @@ def bounded_batches(batches: Iterable[Any], packed: int) -> Iterator[Any]:
         check_size(total, packed)
         yield batch
 
-
+# %% ../../nbs/01_corpora/04_documents.ipynb #015df3ac
 def bounded_rows(batches: Iterable[Any], packed: int) -> Iterator[Any]:
     """Take rows of a Parquet file until they are larger than is honest.
 
@@ -299,7 +299,7 @@ def _some_names(columns: Any) -> str:
     names = [repr(name) for name in columns]
     return ", ".join(names[:10]) + (f" and {len(names) - 10:,} others" if len(names) > 10 else "")
 
-
+# %% ../../nbs/01_corpora/04_documents.ipynb #126bbe1e
 class Texts:
     """Documents of plain text in a file or a folder, read anew whenever one iterates.
 
@@ -437,7 +437,7 @@ class Texts:
                     groups[name].append(label)
         return {_characters(name): labels for name, labels in (groups or {}).items()}
 
-
+# %% ../../nbs/01_corpora/04_documents.ipynb #1e7aa8e4
 def _characters(text: str) -> str:
     "With a ? for what is no character: half of a pair in JSON, a byte in a file's name."
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -60,7 +60,7 @@ def connect(address: str) -> Any:
             f"client: no scheduler answers at {address!s:.200}: {error!s:.400}"
         ) from error
 
-
+# %% ../../nbs/14_distributed/07_engine.ipynb #f1f2bbd0
 @contextmanager
 def local_workers(n: int) -> Iterator[Any]:
     """Start worker processes on this machine, one thread each.
@@ -107,7 +107,7 @@ def _address(client):
     where = getattr(getattr(client, "scheduler", None), "address", None)
     return f" at {where}" if where else ""
 
-
+# %% ../../nbs/14_distributed/07_engine.ipynb #1dcf73f5
 def check_client(client: Any) -> None:
     """Refuse what is no client, and workers with another version of this package.
 
@@ -151,7 +151,7 @@ def check_client(client: Any) -> None:
                     f" process, got {version}"
                 )
 
-
+# %% ../../nbs/14_distributed/07_engine.ipynb #0cd3dea7
 def _on_worker(version, call, read, where, part):
     "Do one task."
     if version != hdp_nb.__version__:  # a worker that came later
@@ -201,7 +201,7 @@ def _watch(client, futures, done, nobody):
         except Exception:  # a scheduler that is gone: whoever waits for results hears of it
             return
 
-
+# %% ../../nbs/14_distributed/07_engine.ipynb #fef89971
 def _results(client, where, futures, parts):
     "Pairs of part and result as they come; what ends a task, or all, is said in one line."
     from distributed import as_completed
@@ -269,7 +269,7 @@ def on_client(
         futures = client.map(task, parts, pure=False, retries=2)
     yield from _results(client, where, futures, parts)
 
-
+# %% ../../nbs/14_distributed/07_engine.ipynb #9e3a4d09
 def on_engine(
     client: Any, call: Callable[[Any, Any], Any], job: Any, parts: Sequence, n_threads: int = 1
 ) -> Iterator[tuple[Any, Any]]:

@@ -233,7 +233,7 @@ class ShardState(NamedTuple):
     label: np.ndarray  # topics have these numbers today: label[z] for the z in the files
     t: np.ndarray  # () how often topics were written, which names the files
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #e1fdfe8a
 class ShardSampler(ParallelSampler):
     """The parallel sampler for a corpus in shards.
 
@@ -536,7 +536,7 @@ def _fit_online(model, corpus, place, client, options):
     model.interrupted_ = chain.interrupted
     return model
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #52bfe151
 def _begin_with_sample(
     model: HDP, corpus: ShardedCorpus, run: Path, rng: np.random.Generator, client: Any = None
 ) -> TopicCounts:
@@ -587,7 +587,7 @@ def _begin_with_sample(
     small = HDP.load(path)
     return small.samples_[small.best_]
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #fc600d16
 def _begin_with_anchors(
     model: HDP, pairs: ShardPairs, run: Path, n_anchors: int, rng: np.random.Generator
 ) -> TopicCounts:
@@ -631,7 +631,7 @@ def _begin_with_anchors(
         raise ValueError(f"n_anchors: {run} is of a fit that began with {before}, got {n_anchors}")
     return TopicCounts(**arrays)
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #619cf68a
 def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
     n = as_moves(model.moves).n

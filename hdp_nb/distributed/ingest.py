@@ -136,7 +136,7 @@ def _words_name(i):
 def _parts_name(i):
     return f"{STAGING}/parts-{i:06d}.parquet"
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #ac12af0b
 def count_piece(job: Ingest, i: int) -> int:
     """Count the words of piece i, and write the table of them.
 
@@ -189,7 +189,7 @@ def _ids(digest, vocab):
         _known[digest] = ids
     return ids
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #acfc223a
 def index_piece(job: Ingest, i: int) -> int:
     """Write the shards of piece i, and what is in them.
 
@@ -300,7 +300,7 @@ def _take_up_build(job, identity, copied, fresh):
     place.write(name, json.dumps(said).encode())
     return False
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #1dfcbddb
 def _number_documents(job):
     "Number of the first document of every piece, and one more."
     return np.cumsum([0, *(_read_words(job.place, i)[1] for i in range(len(job.pieces)))])
@@ -355,7 +355,7 @@ def _collect(job):
         n[1, at] += found["documents"].to_numpy()
     return parts, n, left
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #7db92be9
 _READING = Source._fields[1:]  # the options that say how texts are read
 
 
@@ -452,7 +452,7 @@ def build_shards(
 
     return _alone(place, client, build)
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #1739ccce
 def append_shards(
     folder: str | Path | Place,
     docs: Any,
@@ -521,7 +521,7 @@ def append_shards(
 
     return _alone(place, client, build)
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #58012884
 def _next_number(parts):
     "The number of the next piece: behind those of all shards."
     found = [re.match(r"part-(\d+)-", part.name) for part in parts]

@@ -51,7 +51,7 @@ def _file_system(url: str) -> tuple[Any, str]:
     except (ImportError, ValueError) as error:  # a protocol that nobody knows
         raise ValueError(f"{url}: {error}") from None
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #c0e62c9e
 class Place:
     """A folder on this machine or, by a URL, anywhere that fsspec reaches.
 
@@ -248,7 +248,7 @@ def arrow() -> tuple[Any, Any]:
         raise ValueError('Parquet takes pyarrow: pip install "hdp_nb[parquet]"') from None
     return pyarrow, parquet
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #77e2e2f1
 def runs_of(x: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Find runs of the same word in documents.
 
@@ -293,7 +293,7 @@ def write_table(columns: Mapping[str, Any], meta: Mapping[str, Any]) -> bytes:
     parquet.write_table(table, out, compression="zstd", write_page_checksum=True)
     return out.getvalue()
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #cb48acdc
 def read_table(
     path: str, data: bytes, columns: Mapping[str, str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -341,7 +341,7 @@ def read_table(
                 raise ValueError(f"takes a column {name} without missing values")
         return arrays, meta
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #03dd60cd
 LIST = "list<element: int32>"
 _COUNTS = {"tokens": "int64", "documents": "int64"}
 
@@ -429,7 +429,7 @@ def check_written(path: str, part: Part, found: Part) -> None:
             f" {found.n_tokens} (check sum {found.sum})"
         )
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #2f5f1cb3
 def _read_columns(place, part, vocabulary, columns):
     "Columns of a shard, if it is one of this corpus."
     path = place.at(f"{DOCUMENTS}/{part.name}")
@@ -491,7 +491,7 @@ def read_part(place: Place, part: Part, vocabulary: str, n_words: int) -> Corpus
     check_written(path, part, Part(part.name, corpus.n_docs, corpus.n_tokens, found_sum))
     return corpus
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #c213462a
 def read_lengths(place: Place, part: Part, vocabulary: str) -> np.ndarray:
     """Read the numbers of tokens of the documents of a shard.
 
@@ -574,7 +574,7 @@ class Index(NamedTuple):
         rows = json.dumps([self.vocabulary, self.n_words, [list(part) for part in self.parts]])
         return hashlib.sha256(rows.encode()).hexdigest()[:16]
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #0d847824
 def count_part(corpus: Corpus, n_words: int) -> tuple[np.ndarray, np.ndarray]:
     """Count the tokens of every word in a shard, and the documents that have it.
 
@@ -628,7 +628,7 @@ def write_index(place: Place, index: Index) -> None:
         if name != meta["words"]:
             place.remove(f"{VOCABULARY}/{name}")
 
-
+# %% ../../nbs/14_distributed/08_parquet.ipynb #32ca19d2
 def read_index(place: Place) -> Index:
     """Read the index and the words.
 

@@ -88,7 +88,7 @@ def _lines_of_bytes(piece):
                 raise ValueError(f"{where} holds a zero byte, so it is no text")
             yield where, line.decode(piece.encoding or "utf-8").rstrip("\r\n")
 
-
+# %% ../../nbs/14_distributed/09_pieces.ipynb #9ce7fb43
 def _json_values(piece):
     "The values of lines of JSON."
     for where, line in _lines_of_bytes(piece):
@@ -134,7 +134,7 @@ def _rows_of_partition(piece):
         rows = rows.to_dict("records")
     yield from ((f"entry {i}", row) for i, row in enumerate(rows))
 
-
+# %% ../../nbs/14_distributed/09_pieces.ipynb #5527b78b
 def read_piece(
     piece: Piece, column: str | None, id_column: str | None = None
 ) -> Iterator[tuple[str | None, str]]:
@@ -233,7 +233,7 @@ def _kind_of(path, format, encoding):
             return kind
     return "text" if is_url(path) else guess_text_format(Path(path), encoding)
 
-
+# %% ../../nbs/14_distributed/09_pieces.ipynb #207a805c
 def _list_files(source):
     "The files that a path, a pattern or a folder names, or None for a folder of texts."
     place = Place(source)
@@ -281,7 +281,7 @@ def _group_files(source, encoding):
         pieces.append(Piece("files", place.path, files=files, encoding=encoding, stamp=stamp))
     return pieces
 
-
+# %% ../../nbs/14_distributed/09_pieces.ipynb #adae6028
 def _has_plain_lines(encoding):
     "Whether lines of an encoding can be told by their bytes, wherever one begins to read."
     return encoding is None or "\n".encode(encoding) == b"\n"
@@ -389,7 +389,7 @@ def _from_the_beginning(source):
             raise ValueError(f"docs must hold strings, got {text!r:.40} at {j}")
         yield None, text
 
-
+# %% ../../nbs/14_distributed/09_pieces.ipynb #2ab735d1
 def pieces_of(place: Place, folder: str, source: Source) -> tuple[list[Piece], Any, bool]:
     """Cut any source into pieces.
 

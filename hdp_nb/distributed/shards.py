@@ -208,7 +208,7 @@ def _read_npz_index(path):
     ).hexdigest()[:16]
     return index, digest, arrays["lengths"]
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #63cdf18e
 class ShardedCorpus:
     """A corpus in shards, of either format, on a disk or in a store.
 
@@ -387,7 +387,7 @@ class ShardedCorpus:
         none = np.empty(0, np.int64)
         return cut_up(np.empty(0, np.int32), none, none, self.word_counts, none)
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #12c622c1
 def _documents_of(job, i):
     "The chosen documents of shard i."
     corpus, chosen = job
@@ -498,7 +498,7 @@ def read_shard_topics(
         )
     return label[z].astype(np.int32)
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #88ff6900
 _SHARED = "shared.json"
 
 
@@ -623,7 +623,7 @@ def write_job(name: str, job: Job, topics: tuple[np.uint64, np.ndarray] | None =
         }
     job.place.write_arrays(name, arrays)
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #3825a7d1
 @lru_cache(maxsize=4)
 def corpus_of_job(folder: str, digest: str) -> ShardedCorpus:
     "Open the corpus of a job; a ValueError if it is not the one whose digest is given."

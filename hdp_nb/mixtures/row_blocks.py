@@ -119,7 +119,7 @@ class _RowKind:
         """
         return lambda rows: self.log_density(rows, natural), self.size
 
-
+# %% ../../nbs/03_mixtures/06_row_blocks.ipynb #e7ae658b
 class FullRows(_RowKind):
     """Normal rows of unknown mean and covariance matrix: T(x) is x and the products of its entries.
 
@@ -277,7 +277,7 @@ class FullRows(_RowKind):
         precision = dof[:, None, None] * (inverse.swapaxes(1, 2) @ inverse)
         return self._natural(mean, precision, log_det)
 
-
+# %% ../../nbs/03_mixtures/06_row_blocks.ipynb #6f54a8cd
 class DiagonalRows(_RowKind):
     """Normal rows of unknown mean and variances: T(x) is x and its squares.
 

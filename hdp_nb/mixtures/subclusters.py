@@ -173,7 +173,7 @@ def _pick(rng, log_w):
     p = np.exp(log_w - log_w.max())  # sums of logs of 1e9 are not known to the digits of `choice`
     return int(rng.choice(len(p), p=p / p.sum()))
 
-
+# %% ../../nbs/03_mixtures/07_subclusters.ipynb #0481ae7c
 class SubclusterSampler:
     """Gibbs sampling of a DP mixture by blocks of rows, with sub-cluster splits and merges.
 

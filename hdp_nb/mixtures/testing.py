@@ -255,7 +255,7 @@ def _sum_over_whole(fam, prior, stats, k, x):
             return total, 1e-6 + 20 * more
         low, high = high, 2 * high
 
-
+# %% ../../nbs/03_mixtures/05_testing.ipynb #5f3113d2
 def _integral_over_reals(fam, prior, stats, k, x):
     "Integral of the predictive over the line, and how far off it may be."
     middle, spread, before, n = np.median(x), np.std(x) or 1.0, np.inf, 4000

@@ -357,7 +357,7 @@ class SampledModel(SavedModel):
                 return from_dict(**groups, coords=coords)
         return from_dict(groups, coords=coords)
 
-
+# %% ../../nbs/10_models/13_base.ipynb #fb603e16
 def _arviz() -> Any:
     "ArviZ, or the package of ArviZ 1.0 that has its data structures."
     for name in ("arviz", "arviz_base"):
@@ -563,7 +563,7 @@ def _explain(kind: str, init: Callable, args: tuple, names: Any) -> None:
         if name not in takes and there:
             raise TypeError(f"{kind} takes no {name}, which is now {now}")
 
-
+# %% ../../nbs/10_models/13_base.ipynb #819d12b4
 def _filled(text: str | None) -> str | None:
     "A docstring in which descriptions stand for the names in braces; None with python -OO."
     entries = lambda found: "\n".join(SHARED[name] for name in re.split(r",\s+", found[1]))
@@ -708,7 +708,7 @@ def with_groups(corpus: Corpus, groups: Any) -> Corpus:
     grouped.groups = check_labels({**corpus.groups, **groups}, corpus.n_docs)
     return grouped
 
-
+# %% ../../nbs/10_models/13_base.ipynb #50a7bb62
 class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavedModel):
     """Base of the topic models: validation of documents, scores; what `TopicView` shows.
 

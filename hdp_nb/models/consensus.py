@@ -66,7 +66,7 @@ def _times_found(labels: Sequence[np.ndarray], n: int) -> np.ndarray:
     "In how many samples each of n components is."
     return np.bincount(np.concatenate(labels) + 1, minlength=n + 1)[1:]
 
-
+# %% ../../nbs/10_models/09_consensus.ipynb #650a4ff4
 def match_components(
     counts: Sequence[Any],
     least_cosine: float = LEAST_COSINE,
@@ -181,7 +181,7 @@ class Components(NamedTuple):
         table = self.counts if self.documents is None else self.documents
         return np.asarray(table.sum(axis=0)).ravel()
 
-
+# %% ../../nbs/10_models/09_consensus.ipynb #1e42c498
 def group_table(label: np.ndarray, n: int) -> csr_array:
     """Make the table of which group each item is in.
 
@@ -285,7 +285,7 @@ def _word_moments(samples: list[Components], labels: list[np.ndarray], n: int) -
         second[l] = np.sqrt(np.maximum(second[l] / times - first[l] ** 2, 0))
     return [first, second]
 
-
+# %% ../../nbs/10_models/09_consensus.ipynb #9b1e227e
 def _document_moments(
     samples: list[Components], labels: list[np.ndarray], n: int, node: np.ndarray
 ) -> list[np.ndarray]:
@@ -321,7 +321,7 @@ def _document_moments(
         first[lengths == 0], second[lengths == 0] = mean, mean**2
     return [first, np.sqrt(np.maximum(second - first**2, 0))]
 
-
+# %% ../../nbs/10_models/09_consensus.ipynb #619c1beb
 def _flows(samples: list[Components], labels: list[np.ndarray], draws: np.ndarray) -> np.ndarray:
     "Into what each component goes where it does not exist, (O7)."
     S, n = draws.shape
@@ -591,7 +591,7 @@ class Consensus(NamedTuple):
             )
         return "\n".join(lines)
 
-
+# %% ../../nbs/10_models/09_consensus.ipynb #d58b8a0a
 def find_consensus(
     samples: Sequence[Components],
     chain: ArrayLike,
@@ -669,7 +669,7 @@ def find_consensus(
     parts = existence, *shares, *words, *documents, *values, labels, chain, *between
     return Consensus._make([*parts, vocabulary])
 
-
+# %% ../../nbs/10_models/09_consensus.ipynb #f954d355
 def _node_weights(samples: list[Components], labels: list[np.ndarray], n: int) -> np.ndarray | None:
     "Mean weights of the components, and of all else, at every node."
     if samples[0].weight is None:

@@ -89,7 +89,7 @@ class Topics:
         words = self.vocabulary_ or [str(v) for v in range(self.components_.shape[1])]
         return [[words[v] for v in np.argsort(-row, kind="stable")[:n]] for row in self.components_]
 
-
+# %% ../../nbs/10_models/15_exchange.ipynb #b1f80fae
 def _topic_proportions(name: str, value: Any, n_axes: int) -> np.ndarray:
     "An array of numbers of at least 0, its rows made to sum to 1."
     try:

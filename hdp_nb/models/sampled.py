@@ -214,7 +214,7 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         self._check_samples(self.n_features_in_)
         self._show()
 
-
+# %% ../../nbs/10_models/12_sampled.ipynb #e734b53f
 def topic_tokens(counts: Any) -> np.ndarray:
     """Count the tokens of the documents of the fit in every topic of a sample.
 

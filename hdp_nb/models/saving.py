@@ -57,7 +57,7 @@ def _with_objects(value: Any, pack: bool) -> Any:
         return [_with_objects(part, pack) for part in value]
     return value
 
-
+# %% ../../nbs/10_models/14_saving.ipynb #811be2e2
 def _renewed(kind: str, params: dict[str, Any]) -> dict[str, Any]:
     "Parameters as up to format 5, a concentration and its prior apart, under today's names."
     old = dict(params)
@@ -111,7 +111,7 @@ def _plain(value: Any) -> Any:
         )
     return value.tolist()
 
-
+# %% ../../nbs/10_models/14_saving.ipynb #72f8e1ec
 def _packed(params: dict[str, Any]) -> dict[str, Any]:
     "Parameters of a model as JSON has them."
     if isinstance(params.get("random_state"), (np.random.Generator, np.random.RandomState)):
@@ -188,7 +188,7 @@ def _all_or_nothing(fit: Callable) -> Callable:
 
     return either
 
-
+# %% ../../nbs/10_models/14_saving.ipynb #a645c237
 class SavedModel(BaseEstimator):
     """Base of estimators that can be saved and loaded.
 
@@ -398,7 +398,7 @@ class SavedModel(BaseEstimator):
         "Check a kept sample by itself."
         sample.check()
 
-
+# %% ../../nbs/10_models/14_saving.ipynb #de5361c7
 def _leaves(nest: dict[str, Any]) -> dict[str, np.ndarray]:
     "Flatten a dict whose values are arrays or dicts of arrays; the latter are named 'a/b'."
     inner = {key: value for key, value in nest.items() if isinstance(value, dict)}

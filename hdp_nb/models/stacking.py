@@ -100,7 +100,7 @@ def leave_out(rng: np.random.Generator, corpus: Corpus) -> LeftOut:
     ends = np.concatenate([[0], np.cumsum(halves)]).astype(np.int64)
     return LeftOut(rows, np.concatenate([*token, np.zeros(0, np.int64)]).astype(np.int64), ends)
 
-
+# %% ../../nbs/10_models/10_stacking.ipynb #38c4a9c6
 class _Assigned(NamedTuple):
     "Topics of all tokens, and the parts of the sparse table of their counts."
 
@@ -154,7 +154,7 @@ def _predict(rng, x, offsets, left_out, state, weight, p):
         token_probabilities(hidden, np.array([0, hidden.size]), phi, pi, out)
         p[ends[2 * i + 1] : ends[2 * i + 2]] = out
 
-
+# %% ../../nbs/10_models/10_stacking.ipynb #7304e610
 def predict_left_out(
     rng: np.random.Generator,
     corpus: Corpus,

@@ -387,7 +387,7 @@ class TopicView:
         "Probability that each topic exists; NaN where that is not known."
         return np.full(len(self.components_), math.nan)
 
-
+# %% ../../nbs/10_models/11_topic_view.ipynb #4786b732
 def as_table(columns: dict[str, list]) -> Any:
     """Make columns a data frame where pandas is installed; elsewhere they stay what they are."""
     if find_spec("pandas") is None:

@@ -365,7 +365,7 @@ def _learn(
     trace.append(info)
     return state
 
-
+# %% ../../nbs/10_models/07_variational_models.ipynb #67deb304
 @estimator
 class OnlineHDP(VariationalTopics):
     """Hierarchical Dirichlet process topic model, from one minibatch at a time.

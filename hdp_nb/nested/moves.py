@@ -49,7 +49,7 @@ def _count_document(
             top[s] = max(top[s], l + 1)
     work.m_k[k] += sign
 
-
+# %% ../../nbs/08_nested/02_moves.ipynb #c2188f0f
 @njit(nogil=True)
 def _seat_document(
     rng: np.random.Generator,
@@ -198,7 +198,7 @@ def _choose_clusters(rng, j, state, data, work, prior):
         n += 1
     return n
 
-
+# %% ../../nbs/08_nested/02_moves.ipynb #b54f80da
 @njit(nogil=True)
 def _find_top(work: NestedWorkspace) -> None:
     "Set `top` of every measure by its counts."
@@ -312,7 +312,7 @@ def _seat_whole(rng, draw, docs, pair, state, data, work, prior):
         total += _seat_document(rng, draw, d, pair[0], state, data, work, prior)
     return total
 
-
+# %% ../../nbs/08_nested/02_moves.ipynb #6fa9fcc0
 @njit(nogil=True)
 def _propose_split_merge(
     rng: np.random.Generator,

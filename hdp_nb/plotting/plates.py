@@ -329,7 +329,7 @@ def draw_plates(model: Mapping[str, Any], ax: "Axes | None" = None) -> "Axes":
     _draw(ax, nodes, lines, frames)
     return ax
 
-
+# %% ../../nbs/12_plotting/03_plates.ipynb #3de0aa00
 def _draw(ax: "Axes", nodes: Mapping[str, _Node], lines: list[_Line], frames: list[_Frame]) -> None:
     "Frames, arrows and nodes, in the colour of the type."
     from matplotlib import rcParams

@@ -354,7 +354,7 @@ class TopicCounts(NamedTuple):
         "Tokens of each document in each topic, sparse, of shape (J, K); None if not kept."
         return documents_by_topic(self, self.beta.shape[-1] - 1)
 
-
+# %% ../../nbs/04_topics/09_counts.ipynb #0d382901
 MOST_KEPT = 20_000_000  # tokens of a corpus up to which samples keep the topics of documents
 
 
@@ -388,7 +388,7 @@ def _compact(n, corpus):
     kind = np.min_scalar_type(int(corpus.doc_lengths.max(initial=0)))
     return n.data.astype(kind), n.indices.astype(np.int32), n.indptr.astype(np.int64)
 
-
+# %% ../../nbs/04_topics/09_counts.ipynb #38579709
 def documents_by_topic(counts: Any, n_topics: int) -> csr_array | None:
     """Put together the tokens of every document in every topic.
 

@@ -107,7 +107,7 @@ def cut_up(
     word_block, doc_block = cut(1.0 + n_v / n_v.mean()), cut(1.0 + lengths)
     return Plan(x, offsets, lengths, by_word, start, word_block, doc_block, np.array(0))
 
-
+# %% ../../nbs/04_topics/06_parallel.ipynb #b7bc62df
 class ParallelWorkspace(NamedTuple):
     """Temporary arrays of a sweep; not part of the state.
 
@@ -229,7 +229,7 @@ def sample_topics(
                 g[v, k] = value
                 total[b, k] += value
 
-
+# %% ../../nbs/04_topics/06_parallel.ipynb #2d413105
 @njit(nogil=True)
 def _scale_topics(rng, state, offered, plan, work):
     "Normalising factors `work.inv` of the topics between which tokens may move, (P5)."
@@ -289,7 +289,7 @@ def find_topic(below: np.ndarray, v: int, L: int, t: float) -> int:
             a = c + 1
     return a
 
-
+# %% ../../nbs/04_topics/06_parallel.ipynb #fc957e35
 @njit(nogil=True)
 def sweep_documents(
     first: int,
@@ -617,7 +617,7 @@ def offer_topics(
     atoms, least = _open_pool(rng, state, lengths)
     return Offered(int(state.K) + len(atoms), least), _with_atoms(state, atoms)
 
-
+# %% ../../nbs/04_topics/06_parallel.ipynb #d0a09283
 class ParallelSampler(DirectSampler):
     """Partially collapsed Gibbs sampling with documents in parallel, for `run_chain`.
 

@@ -132,7 +132,7 @@ def propose_dish(
         log_correction = log_share * (int(k == free) - int(new))
     return k, log_correction
 
-
+# %% ../../nbs/04_topics/11_table_words.ipynb #2da0b667
 @uncounted
 def log_acceptance(
     workspace: TopicWorkspace,

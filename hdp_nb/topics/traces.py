@@ -50,7 +50,7 @@ class TraceWeights(NamedTuple):
     used: np.ndarray
     coef: np.ndarray
 
-
+# %% ../../nbs/04_topics/10_traces.ipynb #6909965f
 @njit(nogil=True)
 def new_trace_weights(n_words: int, n_topics: int) -> TraceWeights:
     "Allocate the arrays of a TraceWeights of `n_topics` topics, with no weights yet."
@@ -99,7 +99,7 @@ def find_background(mixture: TraceWeights, n_vk: np.ndarray, v: int) -> float:
     mixture.background[v] = b
     return b
 
-
+# %% ../../nbs/04_topics/10_traces.ipynb #4bf225ce
 @njit(nogil=True)
 def log_mixture(
     state: Any, mixture: TraceWeights, x: np.ndarray, offsets: np.ndarray, first: int, end: int
@@ -160,7 +160,7 @@ def log_mixture(
         total += round(t * 4194304.0) / 4194304.0
     return total
 
-
+# %% ../../nbs/04_topics/10_traces.ipynb #78d047d2
 @njit(nogil=True)
 def log_mixture_of(state: Any, beta: np.ndarray, x: np.ndarray, offsets: np.ndarray) -> float:
     """Log probability of all words, the topics of the tokens summed out, (K4).

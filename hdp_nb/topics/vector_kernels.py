@@ -251,7 +251,7 @@ def _weigh_vector(typing, coef, n_vk, v, eta, k):
 
     return types.UniTuple(types.float64, 2)(coef, n_vk, types.intp, types.float64, types.intp), make
 
-
+# %% ../../nbs/04_topics/12_vector_kernels.ipynb #695e076c
 @intrinsic
 def _weigh_vectors(typing, coef, n_vk, v, k, eta):
     _check_arrays(coef, n_vk)
@@ -649,7 +649,7 @@ def gamma_in_cell(
         u, s = uniform(s)
         w, s = uniform(s)
 
-
+# %% ../../nbs/04_topics/12_vector_kernels.ipynb #ff8d6185
 _S16, _S54 = np.uint64(16), np.uint64(54)
 _LOW16, _LOW38 = np.uint64(2**16 - 1), np.uint64(2**38 - 1)
 

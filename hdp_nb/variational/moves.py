@@ -305,7 +305,7 @@ def fit_birth(
     taken[batch.vocab] = (moved + (c * A / (seen + c))[:, None]) / (statistics(batch) + c)
     return taken
 
-
+# %% ../../nbs/09_variational/04_moves.ipynb #2bd9cdc9
 def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
     """Add a topic that takes tokens from all others, at the end.
 
@@ -504,7 +504,7 @@ class _Pruned(NamedTuple):
     stay: np.ndarray  # (K,) which topics stay
     moves: list[int]  # merges, deletions
 
-
+# %% ../../nbs/09_variational/04_moves.ipynb #87990eea
 def prune(
     state: OnlineState,
     batch: Batch,
