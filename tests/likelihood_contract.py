@@ -5,7 +5,7 @@ import worked_examples
 from hdp_nb.mixtures.normal import likelihoods
 from hdp_nb.mixtures.testing import filled
 
-worked_examples.define("10_models/17_new_likelihood", until="geometric = register(")
+worked_examples.define("10_models/16_new_likelihood", until="geometric = register(")
 CASES = [(name, i) for name, fam in likelihoods.items() for i in range(len(fam.examples))]
 
 

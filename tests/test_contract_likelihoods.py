@@ -1,6 +1,6 @@
 """Every registered likelihood through its contract, DPMixture, and every sampler of HDPHMM.
 
-The one of 10_models/17_new_likelihood is among them. A new likelihood is tested here the moment
+The one of 10_models/16_new_likelihood is among them. A new likelihood is tested here the moment
 it is registered, on its `examples`.
 """
 

@@ -9,7 +9,7 @@ import sys
 
 import book
 import pytest
-from notebooks import ROOT, modules, notebooks, page, read
+from notebooks import ROOT, directives, modules, notebooks, page, read
 
 FILES = modules()
 MODULES = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in FILES.items()}
@@ -98,6 +98,33 @@ def test_a_module_is_one_idea():
     assert not {name: n for name, n in lines.items() if n > 1000}
 
 
+# What is longer and no class: two loops that are compiled as a whole, and a table of descriptions.
+LONG_CELLS = {"_seat_tokens", "make_direct", "_explain"}
+
+
+def without_docstrings(code):
+    "How many lines of a cell are not docstrings."
+    n = len(code.splitlines())
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node):
+            n -= node.body[0].end_lineno - node.body[0].lineno + 1
+    return n
+
+
+def test_an_exported_cell_is_short_or_one_class():
+    "Of at most eighty lines, docstrings not counted; then it can be read without scrolling."
+    long = set()
+    for path in notebooks():
+        for cell in read(path).cells:
+            found, code = directives(cell) if cell.cell_type == "code" else ({}, "")
+            if "export" not in found or without_docstrings(code) <= 80:
+                continue
+            made = [node for node in ast.parse(code).body if hasattr(node, "body")]
+            if len(made) != 1 or not isinstance(made[0], ast.ClassDef):
+                long |= {node.name for node in made} or {f"{page(path)} {cell.id}"}
+    assert long == LONG_CELLS
+
+
 def test_each_module_is_made_by_the_notebook_of_its_name():
     "Part and folder, module and file name: `nbs/04_topics/01_franchise` makes `topics.franchise`."
     made = book.made_by()
@@ -106,9 +133,12 @@ def test_each_module_is_made_by_the_notebook_of_its_name():
     assert not {name: of for name, of in plain.items() if name != of.replace("/", ".")}
 
 
-def test_no_two_notebooks_of_a_folder_share_a_number():
-    numbers = [(path.parent, path.name[:2]) for path in notebooks() if path.stem != "index"]
-    assert len(numbers) == len({*numbers})
+def test_notebooks_of_a_folder_are_numbered_without_gaps():
+    numbers = collections.defaultdict(list)
+    for path in notebooks():
+        if path.stem != "index":
+            numbers[path.parent.name].append(int(path.name[:2]))
+    assert not {name: n for name, n in numbers.items() if n != [*range(1, len(n) + 1)]}
     everything = {*(ROOT / "nbs").rglob("[!_.]*.ipynb")}
     assert {path for path in everything if ".ipynb_checkpoints" not in path.parts} == {*notebooks()}
 

@@ -758,7 +758,8 @@ def test_wheel_works_outside_the_repository(installed):
     file, version, *loaded = run(sys.executable, "-c", code, cwd=installed, env=env).split()
     assert Path(file).is_relative_to(installed / "site") and version == hdp_nb.__version__
     assert loaded == ["True"] * 4
-    assert (installed / "site" / "hdp_nb" / "py.typed").is_file()
+    for name in ("py.typed", "cli/report.html"):
+        assert (installed / "site" / "hdp_nb" / name).is_file()
 
 
 FITS = """

@@ -341,7 +341,7 @@ def test_formulas_say_what_their_symbols_mean(tab, base):
     tab.wait_for_selector("span.math[title]", state="attached")
     said = lambda tex: tab.evaluate(SAID, tex)
     assert set(said("n_{vk}")) == {"n_vk: tokens of dish k that are the word v"}
-    tab.goto(base + "12_plotting/03_widgets.html")
+    tab.goto(base + "12_plotting/02_widgets.html")
     tab.wait_for_selector("span.math[title]", state="attached")
     assert set(said("\\gamma")) == {
         "γ: concentration of the top DP: the larger, the more components in the whole corpus"

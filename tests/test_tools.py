@@ -85,7 +85,7 @@ def test_run_says_what_it_can_do(arguments, code, says, tmp_path):
     assert done.returncode == code and says in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", ["10_models/17_new_likelihood", "05_mcmc/05_new_sampler"])
+@pytest.mark.parametrize("name", ["10_models/16_new_likelihood", "05_mcmc/05_new_sampler"])
 def test_worked_examples_need_no_private_name(name):
     "They are run with all other notebooks; of a likelihood, what compiles for minutes with --slow."
     code = "\n".join(worked_examples.cells(name))

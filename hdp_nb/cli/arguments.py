@@ -86,7 +86,7 @@ def auto_argument(text: str) -> int | str:
     except ValueError:
         raise argparse.ArgumentTypeError(f"takes a whole number or auto, got {text!r}") from None
 
-
+# %% ../../nbs/15_cli/02_arguments.ipynb #0e97b84e
 def gamma_argument(text: str, also: str = "") -> list[float]:
     """Read the shape and the rate of a gamma distribution, 'SHAPE,RATE'.
 
@@ -134,7 +134,7 @@ def prior_argument(text: str) -> list[float] | None:
     """
     return None if text == "fixed" else gamma_argument(text, " or fixed")
 
-
+# %% ../../nbs/15_cli/02_arguments.ipynb #94105c8a
 def seeds_argument(path: str) -> dict[str, list[str]]:
     """Read a file of seed words.
 
@@ -246,7 +246,7 @@ def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
         help="count words that stand together much more often than by chance as one: new_york",
     )
 
-
+# %% ../../nbs/15_cli/02_arguments.ipynb #037e32c5
 @contextmanager
 def source_argument(args: argparse.Namespace) -> Iterator[None]:
     """Set `args.source` to the documents' name or path, a temporary copy of standard input for '-'.
@@ -269,7 +269,7 @@ def source_argument(args: argparse.Namespace) -> Iterator[None]:
         args.source = str(copy)
         yield
 
-
+# %% ../../nbs/15_cli/02_arguments.ipynb #5a2f5deb
 def load_argument(args: argparse.Namespace, vectorizer: Any = None) -> tuple[Any, str]:
     """Load the corpus that the arguments name.
 

@@ -317,7 +317,7 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
             settings.unlink(missing_ok=True)
     return _sample(args, train, part, corpus)
 
-
+# %% ../../nbs/15_cli/01_main.ipynb #13079ea8
 def _verdict(model: Any, n_sweeps: int) -> dict[str, Any] | None:
     "Whether the chains agree, what to do if not, and the table, ready for JSON."
     if not hasattr(model, "convergence_"):
@@ -522,7 +522,7 @@ def _add_fit(commands: Any) -> None:
     _add_model(p.add_argument_group("model"))
     _add_sampling(p.add_argument_group("sampling"))
 
-
+# %% ../../nbs/15_cli/01_main.ipynb #12a832a4
 def _add_model(group: Any) -> None:
     "Parameters of the model, and their priors."
     for flag, default, text in (
@@ -560,7 +560,7 @@ def _add_model(group: Any) -> None:
     strength = "how many tokens every seed word counts as in its topic before there are any"
     add_option(group, "--seed-strength", strength, type=int, default=1, metavar="N")
 
-
+# %% ../../nbs/15_cli/01_main.ipynb #d94cedf7
 def _add_sampling(group: Any) -> None:
     "Options of the sampler and of its chains."
     group.add_argument(

@@ -264,7 +264,7 @@ def _missing_letters() -> Iterator[set[str]]:
                 warning.message, warning.category, warning.filename, warning.lineno
             )
 
-
+# %% ../../nbs/15_cli/04_results.ipynb #ecca7e20
 def write_pictures(folder: Path, model: Any, train: Any, level: str | None) -> str:
     """Draw the pictures of a run.
 
@@ -518,7 +518,7 @@ def find_checkpoint(
         say(f"Discarding {what}")
     return name, same
 
-
+# %% ../../nbs/15_cli/04_results.ipynb #403d5456
 @contextmanager
 def unfinished_run(out: Path) -> Iterator[Path]:
     """Make the folder in which a run is computed, and remove it if an error leaves it empty.
@@ -625,7 +625,7 @@ def check_out(out: Path, overwrite: bool) -> None:
             f"{others[0]}{more}"
         )
 
-
+# %% ../../nbs/15_cli/04_results.ipynb #f38cdb92
 def finish_run(part: Path, out: Path, overwrite: bool) -> None:
     """Give the folder of a finished run its name; older results stand until then.
 
@@ -698,7 +698,7 @@ def list_topics_of(model: Any, n_words: int) -> list[dict]:
             topic |= {"existence": float(sure), **interval}
     return listed
 
-
+# %% ../../nbs/15_cli/04_results.ipynb #f73bc29b
 def own_label(topic: dict) -> str:
     """Find the label that somebody gave to a topic.
 
@@ -758,7 +758,7 @@ def tail_of_topics(topics: list[dict]) -> str:
         told.append(f"{rest:.1%} of the tokens in topics that most samples do not have")
     return "and " + ", and ".join(told) if told else ""
 
-
+# %% ../../nbs/15_cli/04_results.ipynb #e7ab7e12
 def print_topics(topics: list[dict]) -> None:
     """Print topics, one line each, and those that `is_listed` is not true of in one more.
 

@@ -134,7 +134,7 @@ def _fit_shards(args: argparse.Namespace) -> int:
     print(f"Results: {out / 'model.npz'}")
     return 0
 
-
+# %% ../../nbs/15_cli/03_shards.ipynb #fa526b1c
 def _transform_shards(args: argparse.Namespace) -> int:
     "`hdp_nb shards transform`"
     model, corpus = _model(args.fit), hdp_nb.distributed.shards.ShardedCorpus(args.corpus)
@@ -276,7 +276,7 @@ def add_shard_commands(commands: Any) -> None:
     p.add_argument("--csv", action="store_true", help="all topics, as comma-separated values")
     p.add_argument("--fresh", action="store_true", help="discard what another fit has written")
 
-
+# %% ../../nbs/15_cli/03_shards.ipynb #25be3acb
 def _add_build_shards(p):
     "Options of `hdp_nb shards build`."
     p.add_argument("--out", required=True, metavar="PLACE", help="folder or URL for the corpus")
@@ -301,7 +301,7 @@ def _add_build_shards(p):
         "--min-count", metavar="N", type=count_argument, help="leave out words that occur less"
     )
 
-
+# %% ../../nbs/15_cli/03_shards.ipynb #0f7260ac
 def _add_fit_shards(p):
     "Options of `hdp_nb shards fit`."
     p.add_argument("--out", required=True, metavar="RUN", help="folder for the run and its model")

@@ -104,7 +104,7 @@ def _list_of(language: str, ours: bool) -> frozenset[str]:
         return ENGLISH_STOP_WORDS
     return ENGLISH_STOP_WORDS - set(_MEANINGFUL.split()) | set(_MISSING.split())
 
-
+# %% ../../nbs/01_corpora/03_counting.ipynb #29be2fca
 def find_languages(counts: Mapping[str, int]) -> dict[str, frozenset[str]]:
     """Find the languages of texts by their most frequent words.
 
@@ -169,7 +169,7 @@ class CountOptions(NamedTuple):
     lowercase: bool = True
     phrases: Any = False
 
-
+# %% ../../nbs/01_corpora/03_counting.ipynb #a57b88ef
 def check_count_options(options: Mapping[str, Any]) -> CountOptions:
     """Check what of raw texts is to be counted.
 
@@ -217,7 +217,7 @@ def check_count_options(options: Mapping[str, Any]) -> CountOptions:
     stop = frozenset(_composed(word) if isinstance(word, str) else word for word in words)
     return given._replace(stop_words=stop)
 
-
+# %% ../../nbs/01_corpora/03_counting.ipynb #037f5a8f
 def _composed(text: str) -> str:
     "With letters and their accents as one character, where there is one."
     return unicodedata.normalize("NFC", text)
@@ -380,7 +380,7 @@ def count_texts(
         _log.warning("%s (stop_words, min_df, max_df change it)", chosen.note)
     return corpus
 
-
+# %% ../../nbs/01_corpora/03_counting.ipynb #5b763b54
 def _counts(texts: Iterable[str], vectorizer: Any) -> tuple[Counter[str], Counter[str], int]:
     "Of every word, how often it occurs, and in how many documents; the number of documents."
     cut, n_docs = vectorizer.build_analyzer(), 0
@@ -429,7 +429,7 @@ def _as_counted(texts: Iterable[str], vectorizer: Any, groups: Any = None) -> Co
     corpus.vectorizer = vectorizer
     return corpus
 
-
+# %% ../../nbs/01_corpora/03_counting.ipynb #608f711b
 def recount_texts(texts: Iterable[str], vectorizer: Any, groups: Any = None) -> Corpus:
     """Count the words of new texts that a model knows.
 
@@ -494,7 +494,7 @@ def pack_vectorizer(vectorizer: Any) -> dict[str, Any]:
         packed["phrases"] = vectorizer.tokenizer.rounds
     return packed
 
-
+# %% ../../nbs/01_corpora/03_counting.ipynb #9c041918
 def unpack_vectorizer(packed: Mapping[str, Any], vocab: list[str]) -> Any:
     """Make the vectoriser that `pack_vectorizer` described.
 

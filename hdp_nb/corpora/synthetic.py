@@ -364,7 +364,7 @@ def make_hdp(
     )
     return Corpus(x, np.append(0, np.cumsum(lengths)), n_words=n_words), truth
 
-
+# %% ../../nbs/01_corpora/02_synthetic.ipynb #2eb89a65
 def _seat_customer(rng: np.random.Generator, counts: list[int], concentration: float) -> int:
     "One step of a Chinese restaurant process: draw a table, count the customer, return the table."
     u = rng.random() * (sum(counts) + concentration)

@@ -233,7 +233,7 @@ class ShardState(NamedTuple):
     label: np.ndarray  # topics have these numbers today: label[z] for the z in the files
     t: np.ndarray  # () how often topics were written, which names the files
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #e1fdfe8a
 class ShardSampler(ParallelSampler):
     """The parallel sampler for a corpus in shards.
 
@@ -410,6 +410,39 @@ class ShardSampler(ParallelSampler):
             check_same("n_vk summed", base.n_vk.sum(axis=1), c.word_counts)
             check_weights("beta", base.beta, K + 1)
 
+# %% ../../nbs/14_distributed/01_fit.ipynb #03757c64
+def _check_model(model: Any, n_anchors: int | None) -> None:
+    "Refuse a model that is not fitted from shards, or not in this way."
+    online = isinstance(model, OnlineHDP)
+    if not online and not (
+        isinstance(model, HDP)
+        and model.sampler == "parallel"
+        and model.n_chains == 1
+        and as_moves(model.moves).split_merge in ("auto", 0)
+        and model.seed_words is None
+    ):
+        raise ValueError(
+            'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
+            f" words and no split-merge moves, got {model!r}"
+        )
+    if not online and model.power != 1:
+        raise ValueError(f"power must be 1 for a fit from shards, got {model.power!r}")
+    if online and n_anchors is not None:
+        raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
+    if online and model.e_step != "variational":
+        raise ValueError(
+            f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
+            " takes one shard after the other"
+        )
+
+
+def _take_words(model: Any, corpus: ShardedCorpus) -> None:
+    "Give a model the words of a corpus, and what cuts texts into them."
+    model.n_features_in_, model.vocabulary_ = corpus.n_words, corpus.vocab
+    model.__dict__.pop("vectorizer_", None)  # of an earlier fit
+    if corpus.vectorizer is not None:
+        model.vectorizer_ = corpus.vectorizer
+
 # %% ../../nbs/14_distributed/01_fit.ipynb #03757c65
 def fit(
     model: Any,
@@ -478,28 +511,8 @@ def fit(
         with connect(client) as connected:
             return fit(model, corpus, run, connected, callback, n_anchors, shared)
     check_client(client)
+    _check_model(model, n_anchors)
     run = Path(run)
-    online = isinstance(model, OnlineHDP)
-    if not online and not (
-        isinstance(model, HDP)
-        and model.sampler == "parallel"
-        and model.n_chains == 1
-        and as_moves(model.moves).split_merge in ("auto", 0)
-        and model.seed_words is None
-    ):
-        raise ValueError(
-            'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
-            f" words and no split-merge moves, got {model!r}"
-        )
-    if not online and model.power != 1:
-        raise ValueError(f"power must be 1 for a fit from shards, got {model.power!r}")
-    if online and n_anchors is not None:
-        raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
-    if online and model.e_step != "variational":
-        raise ValueError(
-            f'e_step must be "variational" for a fit from shards, got {model.e_step!r}: partial_fit'
-            " takes one shard after the other"
-        )
     ours = "chain.npz", "sample*.npz", "anchors.npz", "lengths-*.npy", "shared.json"
     Place(run).check_free(*ours)
     run.mkdir(parents=True, exist_ok=True)
@@ -510,11 +523,8 @@ def fit(
         "checkpoint": run / "chain.npz",
         "checkpoint_every": 1,
     }
-    model.n_features_in_, model.vocabulary_ = corpus.n_words, corpus.vocab
-    model.__dict__.pop("vectorizer_", None)  # of an earlier fit
-    if corpus.vectorizer is not None:
-        model.vectorizer_ = corpus.vectorizer
-    if online:
+    _take_words(model, corpus)
+    if isinstance(model, OnlineHDP):
         return _fit_online(model, corpus, place, client, options)
     return _fit_sampled(model, corpus, run, place, client, options, n_anchors)
 
@@ -536,7 +546,7 @@ def _fit_online(model, corpus, place, client, options):
     model.interrupted_ = chain.interrupted
     return model
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #52bfe151
 def _begin_with_sample(
     model: HDP, corpus: ShardedCorpus, run: Path, rng: np.random.Generator, client: Any = None
 ) -> TopicCounts:
@@ -587,7 +597,7 @@ def _begin_with_sample(
     small = HDP.load(path)
     return small.samples_[small.best_]
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #fc600d16
 def _begin_with_anchors(
     model: HDP, pairs: ShardPairs, run: Path, n_anchors: int, rng: np.random.Generator
 ) -> TopicCounts:
@@ -631,7 +641,7 @@ def _begin_with_anchors(
         raise ValueError(f"n_anchors: {run} is of a fit that began with {before}, got {n_anchors}")
     return TopicCounts(**arrays)
 
-
+# %% ../../nbs/14_distributed/01_fit.ipynb #619cf68a
 def _fit_sampled(model, corpus, run, place, client, options, n_anchors):
     n_iter = check_int("n_iter", model.n_iter, 1)
     n = as_moves(model.moves).n

@@ -23,6 +23,7 @@ from tqdm import tqdm
 import hdp_nb
 from ..corpora.corpus import Corpus
 from hdp_nb.corpora.counting import (
+    CountOptions,
     check_count_options,
     choose_words,
     document_limits,
@@ -136,7 +137,7 @@ def _words_name(i):
 def _parts_name(i):
     return f"{STAGING}/parts-{i:06d}.parquet"
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #ac12af0b
 def count_piece(job: Ingest, i: int) -> int:
     """Count the words of piece i, and write the table of them.
 
@@ -189,7 +190,7 @@ def _ids(digest, vocab):
         _known[digest] = ids
     return ids
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #acfc223a
 def index_piece(job: Ingest, i: int) -> int:
     """Write the shards of piece i, and what is in them.
 
@@ -300,7 +301,7 @@ def _take_up_build(job, identity, copied, fresh):
     place.write(name, json.dumps(said).encode())
     return False
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #1dfcbddb
 def _number_documents(job):
     "Number of the first document of every piece, and one more."
     return np.cumsum([0, *(_read_words(job.place, i)[1] for i in range(len(job.pieces)))])
@@ -355,10 +356,36 @@ def _collect(job):
         n[1, at] += found["documents"].to_numpy()
     return parts, n, left
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #7db92be8
 _READING = Source._fields[1:]  # the options that say how texts are read
 
 
+def _split_options(docs: Any, options: dict[str, Any]) -> tuple[Source, CountOptions]:
+    "How texts are read, and what is counted."
+    source = Source(docs, **{name: options.pop(name) for name in _READING if name in options})
+    given = check_count_options(options)
+    if given.phrases is not False:
+        raise ValueError(
+            f"phrases must be False for shards, whose texts are counted part by part; got"
+            f" {given.phrases!r}"
+        )
+    return source, given
+
+
+def _build(job: Ingest, place: Place, client: Any, given: CountOptions, progress: bool) -> None:
+    "The two passes over all texts: count and choose words, then write the shards and the index."
+    _do_pass(job, client, count_piece, _words_name, "counting words", progress)
+    first = _number_documents(job)
+    chosen = _choose_from_tables(job, given, int(first[-1]))
+    job = job._replace(vocab=chosen.kept, first=first)
+    _do_pass(job, client, index_piece, _parts_name, "writing shards", progress)
+    parts, n, _ = _collect(job)
+    write_index(place, Index(len(chosen.kept), chosen.kept, n[0], n[1], parts, job.counting))
+    place.clear(STAGING)
+    if "auto" in (given.stop_words, given.min_df, given.max_df):
+        _log.warning("%s (stop_words, min_df, max_df change it)", chosen.note)
+
+# %% ../../nbs/14_distributed/03_ingest.ipynb #7db92be9
 def build_shards(
     folder: str | Path | Place,
     docs: Any,
@@ -405,13 +432,8 @@ def build_shards(
     OSError
         What cannot be read or written, by name. What is done is kept, and the same call goes on.
     """
-    source = Source(docs, **{name: options.pop(name) for name in _READING if name in options})
-    given, place = check_count_options(options), Place(folder)
-    if given.phrases is not False:
-        raise ValueError(
-            f"phrases must be False for shards, whose texts are counted part by part; got"
-            f" {given.phrases!r}"
-        )
+    source, given = _split_options(docs, options)
+    place = Place(folder)
     if place.local and place.exists("index.npz"):
         raise ValueError(f"folder must not hold a sharded corpus yet, got {place.path!r}")
     stop = given.stop_words
@@ -438,21 +460,12 @@ def build_shards(
                 f"folder must not hold a sharded corpus yet, got {place.path!r}; append_shards adds"
                 " texts to it"
             )
-        _do_pass(job, client, count_piece, _words_name, "counting words", progress)
-        first = _number_documents(job)
-        chosen = _choose_from_tables(job, given, int(first[-1]))
-        job = job._replace(vocab=chosen.kept, first=first)
-        _do_pass(job, client, index_piece, _parts_name, "writing shards", progress)
-        parts, n, _ = _collect(job)
-        write_index(place, Index(len(chosen.kept), chosen.kept, n[0], n[1], parts, job.counting))
-        place.clear(STAGING)
-        if "auto" in (given.stop_words, given.min_df, given.max_df):
-            _log.warning("%s (stop_words, min_df, max_df change it)", chosen.note)
+        _build(job, place, client, given, progress)
         return ShardedCorpus(place)
 
     return _alone(place, client, build)
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #1739ccce
 def append_shards(
     folder: str | Path | Place,
     docs: Any,
@@ -521,7 +534,7 @@ def append_shards(
 
     return _alone(place, client, build)
 
-
+# %% ../../nbs/14_distributed/03_ingest.ipynb #58012884
 def _next_number(parts):
     "The number of the next piece: behind those of all shards."
     found = [re.match(r"part-(\d+)-", part.name) for part in parts]

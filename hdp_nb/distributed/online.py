@@ -77,7 +77,7 @@ def _e_step_part(job: tuple, part: tuple[int, int]) -> EStep:
     batch, E, weight, alpha, rules = job
     return e_step(part_of(batch, np.arange(*part)), E, weight, alpha, rules=rules)
 
-
+# %% ../../nbs/14_distributed/05_online.ipynb #d538f479
 def _e_step_on(
     client: Any,
     place: Place,
@@ -116,7 +116,7 @@ def _e_step_on(
         place.remove(where[1])
     return EStep(*map(np.concatenate, zip(*(found[part] for part in sorted(found)))))
 
-
+# %% ../../nbs/14_distributed/05_online.ipynb #1b0209b7
 class OnlineShardSampler:
     """Online inference with one shard at a time, its documents in random order.
 

@@ -90,6 +90,22 @@ def _parts(docs, vocab, n_words, shard_tokens):
     if group:
         yield corpus()
 
+# %% ../../nbs/14_distributed/02_shards.ipynb #2673d99b
+def _write_npz_index(
+    place: Place, vocab: Any, n_v: np.ndarray, lengths: list[np.ndarray], rows: list[Part]
+) -> None:
+    "Write the index of shards of our own format: words and their counts, lengths of documents."
+    meta: dict[str, Any] = {"format": _FORMAT, "n_words": len(n_v), "vocab": vocab}
+    save_npz(
+        Path(place.path) / "index.npz",
+        {
+            "meta": np.array(json.dumps(meta)),
+            "lengths": np.concatenate(lengths),
+            "word_counts": n_v,
+            "shards": np.array([row[1:] for row in rows]),
+        },
+    )
+
 # %% ../../nbs/14_distributed/02_shards.ipynb #2673d99c
 def write_shards(
     folder: str | Path | Place,
@@ -99,7 +115,7 @@ def write_shards(
     n_words: int | None = None,
     shard_tokens: int = 1_000_000,
     format: str = "npz",
-) -> Any:  # a ShardedCorpus, which the next cell defines
+) -> Any:  # a ShardedCorpus, which a cell below defines
     """Write a stream of documents to a folder, as a sharded corpus.
 
     Memory holds one shard at a time.
@@ -164,16 +180,7 @@ def write_shards(
         words = None if vocab is None else list(vocab)
         write_index(place, Index(len(n_v), words, n_v, n_d, rows, None))
         return ShardedCorpus(place)
-    meta: dict[str, Any] = {"format": _FORMAT, "n_words": len(n_v), "vocab": vocab}
-    save_npz(
-        Path(place.path) / "index.npz",
-        {
-            "meta": np.array(json.dumps(meta)),
-            "lengths": np.concatenate(lengths),
-            "word_counts": n_v,
-            "shards": np.array([row[1:] for row in rows]),
-        },
-    )
+    _write_npz_index(place, vocab, n_v, lengths, rows)
     return ShardedCorpus(place)
 
 # %% ../../nbs/14_distributed/02_shards.ipynb #dc2489a5
@@ -208,7 +215,7 @@ def _read_npz_index(path):
     ).hexdigest()[:16]
     return index, digest, arrays["lengths"]
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #63cdf18e
 class ShardedCorpus:
     """A corpus in shards, of either format, on a disk or in a store.
 
@@ -387,7 +394,7 @@ class ShardedCorpus:
         none = np.empty(0, np.int64)
         return cut_up(np.empty(0, np.int32), none, none, self.word_counts, none)
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #12c622c1
 def _documents_of(job, i):
     "The chosen documents of shard i."
     corpus, chosen = job
@@ -498,7 +505,7 @@ def read_shard_topics(
         )
     return label[z].astype(np.int32)
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #88ff6900
 _SHARED = "shared.json"
 
 
@@ -623,7 +630,7 @@ def write_job(name: str, job: Job, topics: tuple[np.uint64, np.ndarray] | None =
         }
     job.place.write_arrays(name, arrays)
 
-
+# %% ../../nbs/14_distributed/02_shards.ipynb #3825a7d1
 @lru_cache(maxsize=4)
 def corpus_of_job(folder: str, digest: str) -> ShardedCorpus:
     "Open the corpus of a job; a ValueError if it is not the one whose digest is given."

@@ -94,7 +94,7 @@ def advance(rng: np.random.Generator, n: int) -> None:
     for first in range(0, n, 1_000_000):
         rng.random(min(n - first, 1_000_000))
 
-
+# %% ../../nbs/14_distributed/06_start.ipynb #325b4e0f
 @lru_cache(maxsize=1)
 def _read_shared(where):
     place, name, make = where
@@ -154,7 +154,7 @@ class StartJob(NamedTuple):
     place: Place  # for the topics of the tokens
     below: np.ndarray  # (V, K) see `_draw_by_word`
 
-
+# %% ../../nbs/14_distributed/06_start.ipynb #1d369984
 def _start_job(corpus: ShardedCorpus, place: Place, a: dict[str, np.ndarray]) -> StartJob:
     "Add up the weights (S4) of the topics of every word, from parts of `TopicCounts`."
     n_vk = csr_array((a["data"], a["indices"], a["indptr"]), (corpus.n_words, len(a["beta"])))
@@ -210,7 +210,7 @@ def _draw_random_shard(job: tuple, part: tuple) -> tuple[Any, ...]:
         *pack_counts(shard.x, z, corpus.n_words, n),
     )
 
-
+# %% ../../nbs/14_distributed/06_start.ipynb #e4f3ed01
 def begin_at_random(sampler: Any, rng: np.random.Generator, base: DirectState) -> np.ndarray:
     """Give every token a random topic; a document's tokens of one topic share a table.
 
@@ -250,7 +250,7 @@ def begin_at_random(sampler: Any, rng: np.random.Generator, base: DirectState) -
     draw_beta(rng, base.beta, base.m_k, K, float(base.gamma))
     return np.cumsum(used) - 1
 
-
+# %% ../../nbs/14_distributed/06_start.ipynb #956ca805
 def begin_with_counts(sampler: Any, rng: np.random.Generator, base: DirectState) -> np.ndarray:
     """Give every token a topic that the counts to begin with have for its word.
 
@@ -411,7 +411,7 @@ def _divide_shard(job: MoveJob, i: int) -> tuple[np.ndarray, np.ndarray, np.ndar
     at = np.flatnonzero(n_two)
     return log_p, smallest_ints(at), smallest_ints(n_two[at])
 
-
+# %% ../../nbs/14_distributed/06_start.ipynb #61dd8688
 class _ShardPasses:
     """The passes of `split_and_merge` over a corpus in shards.
 
@@ -458,7 +458,7 @@ class _ShardPasses:
         self.t += int((table.new >= 0).any())
         return log_p, n_two
 
-
+# %% ../../nbs/14_distributed/06_start.ipynb #59718465
 def move_shards(
     sampler: Any, rng: np.random.Generator, state: Any, t: int, label: np.ndarray
 ) -> tuple[Any, int, np.ndarray, np.ndarray]:

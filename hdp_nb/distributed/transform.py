@@ -189,7 +189,7 @@ def _documents_digest(job, i, names):
     found.update(corpus.lengths_of(i).astype(np.int64).tobytes())
     return found.hexdigest()[:16]
 
-
+# %% ../../nbs/14_distributed/04_transform.ipynb #31bc176c
 def _has_rows(place, name, said):
     "Whether a file is there, and says this of itself."
     try:
@@ -242,7 +242,7 @@ def _known_words(model: Any, corpus: Corpus) -> Corpus:
         return Corpus(corpus.x, corpus.offsets, n_words=V)
     return corpus if corpus.vocab == list(vocab) else corpus.over(vocab)
 
-
+# %% ../../nbs/14_distributed/04_transform.ipynb #bf48ffc4
 def _note_unknown(model, corpus):
     "Say how much of a corpus is left out, in a line of logging."
     if model.vocabulary_ is None or corpus.vocab is None:
@@ -321,7 +321,7 @@ def _theta_rows(job, i, part):
         "shares": list_column(shares.ravel(), ends),
     }
 
-
+# %% ../../nbs/14_distributed/04_transform.ipynb #a71efde7
 def transform_shards(
     model: Any,
     corpus: ShardedCorpus | str | Path,
@@ -385,7 +385,7 @@ def _score_rows(job, i, part):
     log_p, n = score_documents(job.model, _known_words(job.model, part), *options)
     return {"held_out": n.astype(np.int32), "log_p": log_p}
 
-
+# %% ../../nbs/14_distributed/04_transform.ipynb #d9242e5b
 def score_shards(
     model: Any,
     corpus: ShardedCorpus | str | Path,
@@ -445,7 +445,7 @@ def score_shards(
         )
     return total / n
 
-
+# %% ../../nbs/14_distributed/04_transform.ipynb #de692aa5
 def _token_rows(job, i, part):
     "Columns of `topics_of_shards`."
     place, t, label, to = job.model
@@ -458,7 +458,7 @@ def _token_rows(job, i, part):
         "counts": list_column(counts.astype(np.int32), ends),
     }
 
-
+# %% ../../nbs/14_distributed/04_transform.ipynb #8c50e695
 def topics_of_shards(
     model: Any,
     corpus: ShardedCorpus | str | Path,

@@ -63,7 +63,7 @@ class _Population(NamedTuple):
             f" draws of {n} documents left all {p} of {self.formula!r}"
         )
 
-
+# %% ../../nbs/11_evaluation/05_calibration.ipynb #a864a9aa
 def _simulate(
     corpus: Corpus,
     sample: Components,
@@ -117,7 +117,7 @@ def _rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> float:
 def _inside(low: Any, truth: Any, high: Any) -> Any:
     return (low <= truth) & (truth <= high)
 
-
+# %% ../../nbs/11_evaluation/05_calibration.ipynb #519e0bd7
 class _Judged(NamedTuple):
     "What one simulated corpus says of the fit to it."
 
@@ -282,7 +282,7 @@ class Calibration(NamedTuple):
             lines.append(f"the chains agreed in {known.mean():.0%} of the fits: run longer")
         return "\n".join(lines)
 
-
+# %% ../../nbs/11_evaluation/05_calibration.ipynb #bed7fb19
 def calibrate(
     model: Any,
     X: Any,
@@ -389,7 +389,7 @@ def calibrate(
         np.array([row.converged for row in judged]),
     )
 
-
+# %% ../../nbs/11_evaluation/05_calibration.ipynb #56909fb0
 def plot_calibration(found: Calibration, *, fig: "Figure | None" = None) -> "Figure":
     """Draw the ranks of true shares and numbers of topics, and the intervals of the shares.
 

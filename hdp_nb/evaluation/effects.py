@@ -90,7 +90,7 @@ def _check_rows(data: Any, levels: Sequence[str], paths: list[tuple[Any, ...]]) 
                     f" {has!r} in column {level!r} for {label!r} (row {i})"
                 )
 
-
+# %% ../../nbs/11_evaluation/03_effects.ipynb #2abbd4ce
 class _Design(NamedTuple):
     "A design, what turns data into coefficients (A), leverages, and the cluster of each row."
 
@@ -181,7 +181,7 @@ def _make_design(formula: str, data: Any) -> tuple[Any, Any]:
         ) from None
     return made, made.model_spec
 
-
+# %% ../../nbs/11_evaluation/03_effects.ipynb #2f128095
 def _refuse_missing(name: str, data: Any, spec: Any) -> None:
     "Refuse missing values in columns that a formula uses."
     for column in data.columns:
@@ -417,7 +417,7 @@ class Effects(NamedTuple):
             )
         return "\n".join(lines)
 
-
+# %% ../../nbs/11_evaluation/03_effects.ipynb #75cc9bd3
 def _is_number(column: Any) -> bool:
     "Whether a column holds numbers rather than categories."
     return column.dtype.kind in "iuf"
@@ -427,7 +427,7 @@ def _typical(column: Any) -> Any:
     "The mean of numbers, the most frequent of other values."
     return column.mean() if _is_number(column) else column.mode().iloc[0]
 
-
+# %% ../../nbs/11_evaluation/03_effects.ipynb #6846a00c
 def effects(
     model: Any,
     covariates: Any,
@@ -509,7 +509,7 @@ def effects(
         data,
     )
 
-
+# %% ../../nbs/11_evaluation/03_effects.ipynb #6d5f3d79
 def _samples_of(
     what: str, model: Any, consensus: Consensus | None
 ) -> tuple[list[Components], np.ndarray, Consensus]:

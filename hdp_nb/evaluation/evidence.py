@@ -127,7 +127,7 @@ def _assign_powered(
             beta[pool] = left
     return i - first
 
-
+# %% ../../nbs/11_evaluation/06_evidence.ipynb #87bf2280
 @njit(nogil=True)
 def _sweep_powered(rng, state, workspace, x, offsets, lengths, prior, how):
     "Assignment by (Z2) of all tokens, then tables, hyperparameters and weights."
@@ -184,7 +184,7 @@ class _Powered(FranchiseSampler):
         info["log_joint"] -= (1 - self.power) * info["log_likelihood"]
         return state, info
 
-
+# %% ../../nbs/11_evaluation/06_evidence.ipynb #9712d1b5
 class PoweredHDP(_Powered, DirectSampler):
     """Direct assignment for the HDP with a power of the likelihood, for `run_chain`.
 
@@ -268,7 +268,7 @@ class Evidence(NamedTuple):
             f" (by integration {self.integrated:.2f})"
         )
 
-
+# %% ../../nbs/11_evaluation/06_evidence.ipynb #658bdeeb
 class _Path(NamedTuple):
     "Distributions from one whose normaliser is known to the posterior."
 
@@ -315,7 +315,7 @@ def _topic_path(model: Any, X: Any, R: int) -> _Path:
     log_p = lambda state: log_likelihood(state.n_vk, state.n_k, state.eta[()])
     return _by_powers(R, sampler.init, sweep, log_p)
 
-
+# %% ../../nbs/11_evaluation/06_evidence.ipynb #654c8f0b
 class _PoweredPrior(NamedTuple):
     power: float
     base: Any
@@ -360,7 +360,7 @@ def _mixture_path(model: Any, X: Any, R: int) -> _Path:
     log_p = lambda state: float(make_log_likelihood(powered.fam)(state, powered.prior))
     return _by_powers(R, powered.start(1).init, sweep, log_p)
 
-
+# %% ../../nbs/11_evaluation/06_evidence.ipynb #54103be5
 def _eta_path(model: Any, X: Any, R: int) -> _Path:
     "The path (Z5) of a tree or of a nested DP."
     _check_fixed(model, "it is led down from infinity")
@@ -421,7 +421,7 @@ def _log_ratio(log_w):
     error = w.var() / w.mean() ** 2 / max(independent, 1.0) if np.isfinite(independent) else 0.0
     return np.array([logsumexp(log_w) - math.log(len(log_w)), error])
 
-
+# %% ../../nbs/11_evaluation/06_evidence.ipynb #bcf9d9fa
 def log_evidence(
     model: Any,
     X: Any,

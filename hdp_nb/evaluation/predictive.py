@@ -92,7 +92,7 @@ def _entropy_sum(n: Any) -> float:
     "Sum of n log n."
     return float((n * np.log(n)).sum())
 
-
+# %% ../../nbs/11_evaluation/04_predictive.ipynb #e0eeb804
 def mutual_information(table: Any) -> float:
     """Compute the mutual information of the rows and columns of a table of counts, in nats.
 
@@ -306,7 +306,7 @@ class PredictiveChecks(NamedTuple):
     def __repr__(self) -> str:
         return self.verdict()
 
-
+# %% ../../nbs/11_evaluation/04_predictive.ipynb #5c5e8929
 def _group_labels(groups: Any, corpus: Corpus) -> dict[str, np.ndarray]:
     "Labels of documents by name, from those of a corpus, a mapping or one sequence."
     if groups is None:
@@ -351,7 +351,7 @@ def _topic_samples(model: Any) -> tuple[list[Components], np.ndarray]:
         )
     return samples, document_nodes(others.get("node"), samples[0].documents.shape[0])
 
-
+# %% ../../nbs/11_evaluation/04_predictive.ipynb #1dcf918d
 def check_words(
     model: Any,
     X: Any,
@@ -438,7 +438,7 @@ def check_words(
     labels = [", ".join(row[:3]) for row in names]
     return PredictiveChecks(units, [*range(n)], labels, observed, replicated, told)
 
-
+# %% ../../nbs/11_evaluation/04_predictive.ipynb #1d8effb8
 def _corpus_of(model: Any, X: Any, samples: list[Components]) -> Corpus:
     "X as a corpus over the words of the fit, if it can be that of the fit."
     X = count_for(model, X)
@@ -480,7 +480,7 @@ def _word_scores(names: list[str], values: np.ndarray) -> dict[str, tuple[float,
             told[name] = (float(rows[:, 0].mean()), float(mean.mean()), score)
     return told
 
-
+# %% ../../nbs/11_evaluation/04_predictive.ipynb #f30918f6
 def check_steps(
     model: Any,
     X: Any,
@@ -556,7 +556,7 @@ def check_steps(
     names = [f"state {k}" for k in range(n)]
     return PredictiveChecks(units, [*range(n)], names, observed, replicated, {})
 
-
+# %% ../../nbs/11_evaluation/04_predictive.ipynb #8f192b11
 def plot_checks(found: PredictiveChecks, *, fig: "Figure | None" = None) -> "Figure":
     """Draw what was observed beside what the model expects, for every component and statistic.
 

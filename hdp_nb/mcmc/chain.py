@@ -277,7 +277,7 @@ def _check_all(sampler: Any, chain: Chain) -> None:
             with naming(name):
                 sampler.check(state)
 
-
+# %% ../../nbs/05_mcmc/03_chain.ipynb #eb4f3917
 def _rebuild(arrays, like, snapshot, identity, seed, half_of):
     """The chain in a checkpoint's arrays, formed as the state `like` and its `snapshot`.
 
@@ -441,7 +441,7 @@ def _begin(task: _Task) -> tuple[Chain, Callable[[], None]]:
         save()  # a file that can't be written should fail now
     return chain, save
 
-
+# %% ../../nbs/05_mcmc/03_chain.ipynb #f76dfa1e
 @contextmanager
 def _bar(progress: Any, n_iter: int, n_done: int) -> Iterator[Any]:
     "The progress bar of a chain: its own, or that of `run_chains`, which all chains share."

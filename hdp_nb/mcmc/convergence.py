@@ -164,7 +164,7 @@ class Agreement(NamedTuple):
     ess: float
     ok: bool | None
 
-
+# %% ../../nbs/05_mcmc/04_convergence.ipynb #3794fe13
 class Convergence(dict):
     "Dict from the name of a quantity to Agreement, which prints as a table."
 
@@ -275,7 +275,7 @@ class Convergence(dict):
             for name, row in arrays.items()
         )
 
-
+# %% ../../nbs/05_mcmc/04_convergence.ipynb #6fd1bc8a
 def _indifference(name, centres):
     "How far apart means may be that nobody would tell apart; -1 where any difference counts."
     if name.startswith("share"):
@@ -298,7 +298,7 @@ def _after_burn_in(chains):
         for name in chains[0].trace
     }
 
-
+# %% ../../nbs/05_mcmc/04_convergence.ipynb #ed375c23
 def judge(
     traces: Mapping[str, Any] | list[Any], same: Mapping[str, float] | None = None
 ) -> Convergence:
@@ -409,7 +409,7 @@ def _shorten_tuning(tune: int, n_done: int, n_in_time: float, n_iter: int) -> in
     """
     return tune if n_in_time >= n_iter else min(tune, max(n_done, int(0.4 * n_in_time)))
 
-
+# %% ../../nbs/05_mcmc/04_convergence.ipynb #779f4610
 class Pace:
     """How the annealing of moves, and thinning, follow a time that may end the run.
 

@@ -140,7 +140,7 @@ def exact_posterior(n: int, log_joint: Callable[[tuple[int, ...]], float]) -> Ex
         together += w * np.equal.outer(z, z)
     return ExactPosterior(np.bincount(n_components, p, n + 1), together, log_evidence)
 
-
+# %% ../../nbs/05_mcmc/01_exact.ipynb #3ab6505e
 def _frequencies(draws, exact):
     "Of draws: how many components there were, and which two observations were together; S of them."
     z = np.array(list(draws))
@@ -179,7 +179,7 @@ def posterior_error(draws: Iterable[Sequence[int]], exact: ExactPosterior) -> fl
     K, together, _ = _frequencies(draws, exact)
     return float(max(abs(K - exact.p_K).sum() / 2, abs(together - exact.together).max()))
 
-
+# %% ../../nbs/05_mcmc/01_exact.ipynb #e0312e21
 def posterior_scores(
     chains: Iterable[Iterable[Sequence[int]]], exact: ExactPosterior
 ) -> dict[str, float]:

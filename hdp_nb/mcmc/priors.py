@@ -71,7 +71,7 @@ class ConcentrationPrior(NamedTuple):
         shape, start = conjugate_part(self)
         return resample_from(rng, self, float(x), shape + power, start + rate)
 
-
+# %% ../../nbs/05_mcmc/02_priors.ipynb #7c4398ff
 FIXED_PRIOR = ConcentrationPrior(FIXED, 0.0, 0.0)
 
 
@@ -172,7 +172,7 @@ def as_prior(name: str, prior: Any) -> ConcentrationPrior:
         raise ValueError(f"{name} must have a shape and a rate from 1e-50 to 1e+50, got {prior!r}")
     return ConcentrationPrior(GAMMA, shape, rate)
 
-
+# %% ../../nbs/05_mcmc/02_priors.ipynb #530eef01
 def as_concentration(
     name: str, value: Any, start: float | None = None, zero: bool = False
 ) -> tuple[float, ConcentrationPrior]:
@@ -213,7 +213,7 @@ def as_concentration(
         f" fixed, or a prior such as Gamma(1, 1), which is learned; got {value!r}{hint}"
     )
 
-
+# %% ../../nbs/05_mcmc/02_priors.ipynb #dcfc30dd
 _NAMES = {FIXED: "fixed", GAMMA: "gamma", LOG_NORMAL: "log_normal"}
 
 
@@ -311,7 +311,7 @@ def conjugate_part(prior: ConcentrationPrior) -> tuple[float, float]:
         return prior.first, prior.second
     return 1.0, 0.0
 
-
+# %% ../../nbs/05_mcmc/02_priors.ipynb #4e5e8b01
 @njit(nogil=True)
 def scaled_prior(prior: ConcentrationPrior, factor: float) -> ConcentrationPrior:
     """Find the prior of a multiple of a concentration.
@@ -371,7 +371,7 @@ def make_slice_update(log_p: Callable) -> Callable:
 
     return update
 
-
+# %% ../../nbs/05_mcmc/02_priors.ipynb #216357e2
 @njit(nogil=True)
 def _log_target(u: float, prior: ConcentrationPrior, shape: float, rate: float) -> float:
     "Log density of u = log x, up to a constant."

@@ -143,7 +143,7 @@ class Likelihood:
             if getattr(getattr(self, part), "follows", getattr(self, part) is None):
                 object.__setattr__(self, part, value)
 
-
+# %% ../../nbs/03_mixtures/02_likelihood.ipynb #29828e29
 @njit
 def _clear_slot(stats: Any, k: int) -> None:
     for a in literal_unroll(stats):

@@ -66,7 +66,7 @@ class MoveOptions(NamedTuple):
     scans: int
     informed: bool
 
-
+# %% ../../nbs/03_mixtures/04_split_merge.ipynb #ba2b3eae
 @cache
 def _make_scan(fam: Likelihood) -> Callable:
     """Compile the pass that shares observations out between two parts, for a likelihood.
@@ -296,7 +296,7 @@ class SplitMergeState(NamedTuple):
             raise AttributeError(name)
         return getattr(self.base, name)
 
-
+# %% ../../nbs/03_mixtures/04_split_merge.ipynb #b436f7eb
 class SplitMerge:
     """Split-merge proposals before every sweep of another sampler, for `run_chain`.
 

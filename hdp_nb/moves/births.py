@@ -77,7 +77,7 @@ def project_topic(f: np.ndarray, phi: np.ndarray, K: int, rho: np.ndarray) -> No
                     rho[k] = 0.0
         rho /= rho.sum()
 
-
+# %% ../../nbs/06_moves/04_births.ipynb #166b32ef
 @njit(nogil=True)
 def choose_receivers(near: np.ndarray, K: int, mark: np.ndarray) -> int:
     "Mark the topics with weights above 0.03 or half of the largest, at most MOST; return how many."
@@ -168,7 +168,7 @@ def _locate(rng, known, shape, edge, edge1):
     near = edge if known[0] < known[1] else edge1
     return locate_share(rng, known[0], known[1], shape[0], shape[1], near)
 
-
+# %% ../../nbs/06_moves/04_births.ipynb #7de80ec3
 @njit(nogil=True)
 def _weigh_taken(rng, workspace, receivers, x, prior, shape, count, known):
     """What a document or a node, in which the receivers have the weights x, contributes.
@@ -219,7 +219,7 @@ def _weigh_taken(rng, workspace, receivers, x, prior, shape, count, known):
     curve.n_others[()] = 0
     return t, t1, total - log_power(t, t1, shape[0], shape[1]) - log_curve(y, f, area, at)
 
-
+# %% ../../nbs/06_moves/04_births.ipynb #001f0142
 @njit(nogil=True)
 def _weigh_births(
     rng: np.random.Generator,
@@ -344,7 +344,7 @@ def _gather(mixture, rho, K, death, weight):
             i += 1
     return _Receivers(topic, share, pi, before, after)
 
-
+# %% ../../nbs/06_moves/04_births.ipynb #95281efb
 @njit(nogil=True)
 def _weigh_birth(rng, cells, mixture, workspace, proposal):
     "Draw and weigh a birth, or the death of the last topic; whether to accept, the receivers."
@@ -404,7 +404,7 @@ def _weigh_birth(rng, cells, mixture, workspace, proposal):
     log_a += _weigh_births(rng, cells, mixture, w, receivers, not death)
     return accept(rng, log_a, proposal, w), receivers
 
-
+# %% ../../nbs/06_moves/04_births.ipynb #a2c4e3a9
 def propose_birth(
     rng: np.random.Generator,
     cells: Cells,

@@ -71,7 +71,7 @@ class DocumentTokens(NamedTuple):
     alpha: np.ndarray
     first: int
 
-
+# %% ../../nbs/06_moves/06_divisions.ipynb #964f28e7
 @uncounted
 def _sort_by_move(z, first, end, move, count, used, start, order):
     "Tokens first, ..., end - 1 of a document by their moves used[r]: order[start[r]:start[r + 1]]."
@@ -156,7 +156,7 @@ def _count_ways(r: np.ndarray, n: int, below: np.ndarray, table: np.ndarray, kep
                 table[at + m] = below[m]
             at += i + 2
 
-
+# %% ../../nbs/06_moves/06_divisions.ipynb #4b785ce6
 @uncounted
 def _weigh_ways(a: float, c: float, n: int, ways: np.ndarray, w: np.ndarray) -> float:
     """Weigh the numbers of tokens in the first part, (SM2).
@@ -198,7 +198,7 @@ def _weigh_ways(a: float, c: float, n: int, ways: np.ndarray, w: np.ndarray) -> 
         total += w[m]
     return top + math.log(total) + log_rising(c, n) - log_rising(a + c, n)
 
-
+# %% ../../nbs/06_moves/06_divisions.ipynb #1f871831
 @njit(nogil=True)
 def divide_documents(
     seed: np.uint64, table: PairTable, tokens: DocumentTokens, log_p: np.ndarray, n_two: np.ndarray
@@ -361,7 +361,7 @@ def _draw_document(u, weight):
             return d
     return weight.size - 1
 
-
+# %% ../../nbs/06_moves/06_divisions.ipynb #d1d93ad9
 @njit(nogil=True)
 def fit_pair(
     seed: np.uint64, m: int, sample: PairSample, n: np.ndarray, eta: float, V: int, c: np.ndarray

@@ -84,7 +84,7 @@ def _columns(n_vk, topics):
     "Counts of some topics, as floats."
     return n_vk[:, np.asarray(topics, int)].astype(float)
 
-
+# %% ../../nbs/06_moves/07_groups.ipynb #d5d491f6
 def _split_probability(s):
     "Of a move in a group of s topics."
     return 1.0 if s == 1 else 0.5
@@ -281,7 +281,7 @@ def tabulate_moves(state: Any, moves: list[TopicMove]) -> tuple[PairTable, list[
     )
     return table, [_MovedWords(e, w, n[w]) for e, w, n in zip(entries, words, counts)]
 
-
+# %% ../../nbs/06_moves/07_groups.ipynb #169844fd
 def _only_moves(table: PairTable, which: np.ndarray) -> PairTable:
     "Take moves out of a table for a pass: those for which `which`, a bool array (M,), is False."
     return table._replace(move=np.where((table.move >= 0) & which[table.move], table.move, -1))
@@ -332,7 +332,7 @@ def launch_moves(
         words[m] = w._replace(c=c, t=t)
     return words, most <= MOST_TOKENS
 
-
+# %% ../../nbs/06_moves/07_groups.ipynb #2daa3a55
 def _draw_parts(
     rng: np.random.Generator,
     state: Any,
@@ -379,7 +379,7 @@ def _draw_parts(
             out[w.entry] = f
     return share
 
-
+# %% ../../nbs/06_moves/07_groups.ipynb #7f45ec31
 def log_split(
     state: Any,
     move: TopicMove,
@@ -448,7 +448,7 @@ def _apply(state, moves, accepted, counts, share):
     state.n_k[:] = state.n_vk.sum(axis=0)
     return state, np.searchsorted(kept, target)
 
-
+# %% ../../nbs/06_moves/07_groups.ipynb #d2c99071
 def split_and_merge(
     rng: np.random.Generator, state: Any, passes: Any, n_groups: int
 ) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -513,7 +513,7 @@ def split_and_merge(
     state, label = _apply(state, moves, accepted, counts, share)
     return state, label, tally
 
-
+# %% ../../nbs/06_moves/07_groups.ipynb #f69f2b67
 def move_topics(
     rng: np.random.Generator, state: Any, corpus: Corpus, n_groups: int
 ) -> tuple[Any, np.ndarray]:

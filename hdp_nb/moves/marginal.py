@@ -132,7 +132,7 @@ class Mixture(NamedTuple):
     parent: np.ndarray
     conc: np.ndarray
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #49a93464
 class _ShareCurve(NamedTuple):
     """The density of a document's share, at some points; temporary arrays.
 
@@ -159,7 +159,7 @@ class _ShareCurve(NamedTuple):
     others: np.ndarray
     n_others: Any
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #9dc0e275
 class MoveWorkspace(NamedTuple):
     """Temporary arrays of the moves; not part of the state.
 
@@ -220,7 +220,7 @@ class MoveWorkspace(NamedTuple):
     curve: _ShareCurve
     log_a: Any
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #ca77ed0e
 def _new_mixture(
     cells: Cells,
     n_words: int,
@@ -334,7 +334,7 @@ def _draw_proportions(
         for k in range(K):
             mixture.pi[k, j] = max(mixture.pi[k, j] / total, TINY)
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #66b69140
 @njit(nogil=True)
 def allocate(
     rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, K: int
@@ -438,7 +438,7 @@ def begin_moves(
     mix_words(cells, mixture)
     return cells, mixture, workspace
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #5665f5ec
 def end_moves(state: Any, mixture: Mixture, workspace: MoveWorkspace) -> Any:
     """Write topics of tokens and weights into a state after moves of which one was accepted.
 
@@ -497,7 +497,7 @@ def _log_others(curve, u):
         total += curve.others[2, i] * math.log(rest)
     return total
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #97a5fb44
 @njit(nogil=True)
 def fit_curve(
     curve: _ShareCurve,
@@ -567,7 +567,7 @@ def fit_curve(
         y[low + 1 + i], f[low + 1 + i] = fine[i], g[i] * scale
     return nodes, close_curve(y[:nodes], f[:nodes])
 
-
+# %% ../../nbs/06_moves/02_marginal.ipynb #775ad419
 @njit(nogil=True)
 def weigh_shares(
     rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, draw: bool

@@ -132,7 +132,7 @@ def find_shares(
             a, c = max(mass * w.b[s], TINY), max(mass * w.b1[s], TINY)
             w.u[j], w.u1[j] = draw_share(rng, a, c, TINY)
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #1881c7bb
 class Proposal(NamedTuple):
     """One move that is proposed, and how it is accepted.
 
@@ -186,7 +186,7 @@ def _keep_merged(
     phi[l], pi[l], beta[:, l] = w.two, w.best, beta_l
     return False
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #3cce4945
 def _keep_split(
     rng: np.random.Generator, cells: Cells, mixture: Mixture, workspace: MoveWorkspace, k: int
 ) -> bool:
@@ -296,7 +296,7 @@ def _log_shares(
     top = terms.max()
     return top + math.log(np.exp(terms - top).sum() / (RHOS * DRIFTS))
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #ccd85bd7
 @njit(nogil=True)
 def _draw_duplicates(rng, workspace, n_m, eta):
     "Draw the shares of a split by (P4); returns b and 1 - b, or 0 if rho is too far from b."
@@ -348,7 +348,7 @@ def _weigh_duplicates(rng, cells, mixture, workspace, proposal):
     log_a += weigh_shares(rng, cells, mixture, w, not merge)
     return accept(rng, log_a, proposal, w), (k, l)
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #349a57ac
 def propose_duplicates(
     rng: np.random.Generator,
     cells: Cells,
@@ -419,7 +419,7 @@ def fit_topic(cells: Cells, workspace: MoveWorkspace, eta: float) -> int:
     f[:] = (c + eta) / (c.sum() + f.size * eta)
     return n
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #294bd1ca
 @njit(nogil=True)
 def fit_parts(cells: Cells, workspace: MoveWorkspace, eta: float, n: int) -> float:
     "One step of the fit of two parts, f1 and f2, and of u; the share of tokens that changed sides."
@@ -458,7 +458,7 @@ def _anchor(cells, workspace, j, out):
         total += out[v]
     out[:] = 0.5 * w.fit + 0.5 * out / max(total, 1e-300)
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #6a0bf92d
 @njit(nogil=True)
 def launch(
     rng: np.random.Generator, cells: Cells, workspace: MoveWorkspace, eta: float, n: int, steps: int
@@ -499,7 +499,7 @@ def launch(
         if fit_parts(cells, w, eta, n) < _SETTLED:
             break
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #87bf5454
 @njit(nogil=True)
 def _expect_tables(mixture: Mixture, workspace: MoveWorkspace, n: int) -> np.ndarray:
     """Expected tables of two parts, given the expected tokens of every document in them.
@@ -576,7 +576,7 @@ def log_share_of_weight(b: float, b1: float, t1: float, t2: float) -> float:
         scale /= 4
     return log_average(terms)
 
-
+# %% ../../nbs/06_moves/03_pairs.ipynb #7b0734b8
 @njit(nogil=True)
 def _log_launched(mixture: Mixture, workspace: MoveWorkspace, t: np.ndarray) -> float:
     """Log density of the parts and of the shares b in a launched split, both names averaged over.

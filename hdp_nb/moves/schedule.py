@@ -361,7 +361,7 @@ def _counted_cells(counts, offsets):
     word, first, end = counts.word.astype(np.int64), offsets[full], offsets[full + 1]
     return Cells(none.astype(np.int32), indptr, word, n, first, end, full, none)
 
-
+# %% ../../nbs/06_moves/05_schedule.ipynb #78ef587a
 class TopicMoves:
     """Splits, merges, births and deaths of topics before the sweeps of a sampler of the HDP.
 
@@ -635,7 +635,7 @@ class TopicMoves:
         state = state._replace(base=outer, n_done=np.array(done + 1), quiet=quiet)
         return state, {**info, **dict(zip(_TALLY, (proposed, accepted)))}
 
-
+# %% ../../nbs/06_moves/05_schedule.ipynb #91eae30f
 class Moves(NamedTuple):
     """Moves between the sweeps of a chain, where an estimator's `moves` is more than a number.
 
@@ -695,7 +695,7 @@ def as_moves(moves: Any) -> Moves:
         check_int("until of moves", moves.until, 0)
     return moves
 
-
+# %% ../../nbs/06_moves/05_schedule.ipynb #893e6604
 def check_moves(moves: Any) -> int | None:
     """Check the parameter `moves` of an estimator for which they are but a number.
 

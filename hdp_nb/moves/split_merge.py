@@ -440,7 +440,7 @@ def _uniform_anchors(
     s += s >= r
     return _nth_table(state.n_tables, offsets, r), _nth_table(state.n_tables, offsets, s)
 
-
+# %% ../../nbs/06_moves/01_split_merge.ipynb #d6886d75
 @njit(nogil=True)
 def informed_anchors(
     rng: np.random.Generator,

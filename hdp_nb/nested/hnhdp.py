@@ -132,7 +132,7 @@ def nested_configurations(
                         ],
                     )
 
-
+# %% ../../nbs/08_nested/01_hnhdp.ipynb #694aa3c2
 def nested_summary(
     c: Sequence[int], q: Sequence[int], z: Sequence[Sequence[tuple[int, int]]]
 ) -> np.ndarray:

@@ -167,7 +167,7 @@ def plot_topics(
     fig.supxlabel("probability of the word in the topic", fontsize=SMALL_SIZE)
     return fig
 
-
+# %% ../../nbs/12_plotting/01_plots.ipynb #596cd3d5
 def _topic_bars(ax, words, probs):
     "One panel: each word written on its bar, so that long words need no margin."
     rows = np.arange(len(words))
@@ -223,7 +223,7 @@ def _traces(trace, names):
         raise ValueError(f"{takes}, all of one length above 0, got other lengths")
     return names, rows
 
-
+# %% ../../nbs/12_plotting/01_plots.ipynb #ea1f0985
 def plot_trace(
     trace: Any,
     names: str | Sequence[str] | None = None,
@@ -551,7 +551,7 @@ class GroupShares(NamedTuple):
     low: np.ndarray
     high: np.ndarray
 
-
+# %% ../../nbs/12_plotting/01_plots.ipynb #3f6f6999
 def shares_by_group(
     model: Any,
     groups: ArrayLike,

@@ -74,7 +74,7 @@ def draw_tables(
             tables += m
     return tables
 
-
+# %% ../../nbs/02_processes/03_weights.ipynb #c6250f63
 @njit(nogil=True)
 def count_tables(
     rng: np.random.Generator,

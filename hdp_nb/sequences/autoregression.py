@@ -39,7 +39,7 @@ class AutoregressionStats(NamedTuple):
     white: np.ndarray  # (capacity, M + D, M + D) W of (R4)
     log_norm: np.ndarray  # (capacity,) what (R5) has apart from a and e
 
-
+# %% ../../nbs/07_sequences/03_autoregression.ipynb #8e0f2cb1
 def make_autoregression_prior(
     n_dims: int = 1,
     order: int = 1,
@@ -108,7 +108,7 @@ def make_autoregression_prior(
         float(np.linalg.slogdet(scale)[1]),
     )
 
-
+# %% ../../nbs/07_sequences/03_autoregression.ipynb #793d55ed
 def _init_autoregression(prior, capacity):
     size = prior.coef.shape[0] + prior.coef.shape[1]
     n, stale = np.zeros(capacity, np.int64), np.ones(capacity, np.bool_)
@@ -321,7 +321,7 @@ def _check_steps(X, prior):
         raise ValueError(f"X must have one row of {D} numbers per step, got shape {x.shape}")
     return np.ascontiguousarray(x - prior.mean)
 
-
+# %% ../../nbs/07_sequences/03_autoregression.ipynb #96937bb8
 def _default_autoregression_prior(X, **hyper):
     "In the units of the data; see `make_autoregression_prior` for `hyper`."
     x = check_reals(X)

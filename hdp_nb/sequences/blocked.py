@@ -78,7 +78,7 @@ class BlockedWorkspace(NamedTuple):
     partial: np.ndarray
     label: np.ndarray
 
-
+# %% ../../nbs/07_sequences/04_blocked.ipynb #b4dcc69c
 def new_blocked_workspace(
     emission: Emission,
     prior: NamedTuple,

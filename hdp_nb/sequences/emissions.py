@@ -320,7 +320,7 @@ def _copy_slot(stats, src, dst):
     for a in literal_unroll(stats):
         a[dst] = a[src]
 
-
+# %% ../../nbs/07_sequences/02_emissions.ipynb #b28d3aba
 @cache
 def make_emission(fam: Likelihood) -> Emission:
     """Make the emission of a hidden Markov model from a likelihood.
@@ -458,7 +458,7 @@ def hmm_emission(name: str) -> Emission:
         return _dynamics
     return symbols if fam is categorical else make_emission(fam)
 
-
+# %% ../../nbs/07_sequences/02_emissions.ipynb #8fc5b9ea
 def _are_sequences(X: Any) -> bool:
     "Whether X is a list of sequences: arrays, or lists of which some are longer than others."
     if not isinstance(X, (list, tuple)) or not X:

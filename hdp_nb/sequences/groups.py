@@ -79,7 +79,7 @@ class GroupState(NamedTuple):
     kappa: np.ndarray
     stats: NamedTuple
 
-
+# %% ../../nbs/07_sequences/07_groups.ipynb #e58a991b
 def _one_group(state: GroupState, first: int, end: int, g: int) -> HMMState:
     """View one group of a `GroupState` as an `HMMState` that shares its arrays.
 
@@ -300,7 +300,7 @@ class GroupedHMMSampler(HMMSampler):
     def _log_transitions(self, state):
         return sum(log_transitions(self._view(state, g)) for g in range(len(self.parts)))
 
-
+# %% ../../nbs/07_sequences/07_groups.ipynb #0253c62e
 def in_group(sample: StateCounts, g: int) -> StateCounts:
     """Take the HDP-HMM of one group out of a kept sample.
 

@@ -50,7 +50,7 @@ class _MovedStates(NamedTuple):
     conc: np.ndarray
     kappa: np.ndarray
 
-
+# %% ../../nbs/07_sequences/10_pairs.ipynb #7dc4f87c
 class _StatePair(NamedTuple):
     """One state as two sides, or two as one, and arrays to work in.
 
@@ -169,7 +169,7 @@ def _choose_pair(rng, states, merge):
         log_choice += math.log(limit - after + 1.0)
     return t, u, k, l, log_choice
 
-
+# %% ../../nbs/07_sequences/10_pairs.ipynb #a6ebc5bc
 @njit(nogil=True)
 def _gather_pair(states, pair, chosen, merge):
     "Fill in the steps and the weight of the pair; returns n and where the anchors are."
@@ -472,7 +472,7 @@ class MovePlan(NamedTuple):
     split_heat: float
     merge_heat: float
 
-
+# %% ../../nbs/07_sequences/10_pairs.ipynb #49a23290
 @cache
 def _make_state_moves(emission: Emission) -> Callable:
     """Compile splits and merges of states for an emission.

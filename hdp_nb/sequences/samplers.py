@@ -85,7 +85,7 @@ def _without_past(missing, lengths, order):
         )
     return out
 
-
+# %% ../../nbs/07_sequences/05_samplers.ipynb #3c1e2d8c
 def check_sequences(
     X: Any,
     lengths: Any,
@@ -156,7 +156,7 @@ def check_sequences(
         missing = _without_past(missing, lengths, order)
     return prior, Sequences(data, *mark_steps(lengths, missing))
 
-
+# %% ../../nbs/07_sequences/05_samplers.ipynb #bebb56e2
 def digest_steps(sequences: Sequences) -> str:
     "Digest of observations and where their sequences end, by which they are known again."
     found = blake2b(digest_size=16)

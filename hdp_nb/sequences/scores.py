@@ -280,7 +280,7 @@ def _begin_walks(rows, p):
             p.base[r, k] = rows.base[k]
     p.high[()], p.so_far[()] = 0, 0.0
 
-
+# %% ../../nbs/07_sequences/09_scores.ipynb #947c1c06
 @njit(nogil=True)
 def _weigh_moves(rows, p, psi, first, seen):
     "Weights of the next states, (H15), and of the particles; p.so_far grows by their mean's log."
@@ -458,7 +458,7 @@ def walk_urns(
             stats = emission.grow(prior, stats, len(p.f))
     return np.where(np.diff(offsets) > 0, out[offsets[1:] - 1], 0.0)
 
-
+# %% ../../nbs/07_sequences/09_scores.ipynb #e683e1de
 def log_sequence_predictive(
     rng: np.random.Generator,
     emission: Emission,

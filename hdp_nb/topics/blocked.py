@@ -165,7 +165,7 @@ def draw_binomial(rng: np.random.Generator, n: int, p: float) -> int:
             break
     return k if p <= 0.5 else n - k
 
-
+# %% ../../nbs/04_topics/05_blocked.ipynb #d4ae49d7
 _FEW = 4.0  # expected tokens up to which a topic's are drawn one by one
 
 
@@ -336,7 +336,7 @@ def _draw_topics(rng, state, L, least, n_v, phi):
             for v in range(V):
                 phi[v, k] /= total
 
-
+# %% ../../nbs/04_topics/05_blocked.ipynb #0d96fe93
 @njit(nogil=True)
 def _sweep_cells(
     rng: np.random.Generator,
@@ -499,7 +499,7 @@ def _place_tokens(corpus: Corpus) -> np.ndarray:
     place[order] = np.arange(len(order))
     return place[:0] if (np.diff(place) == 1).all() else place
 
-
+# %% ../../nbs/04_topics/05_blocked.ipynb #7ea65fe2
 class BlockedSampler(FranchiseSampler):
     """Gibbs sampling of topics, proportions, and then all tokens of a cell, for `run_chain`.
 
@@ -594,7 +594,7 @@ class BlockedSampler(FranchiseSampler):
         n_jk = documents_of(state.topic, state.run, self.corpus.offsets, int(state.K))
         return keep_counts(state, self._weights(state), self.corpus, n_jk)
 
-
+# %% ../../nbs/04_topics/05_blocked.ipynb #670b0d1c
 def documents_of(topic: np.ndarray, run: np.ndarray, offsets: np.ndarray, K: int) -> csr_array:
     "Count the tokens of every document, which end at offsets[1:], in every topic: (J, K), sparse."
     document = _place_of(run, offsets[1:])
@@ -655,7 +655,7 @@ def share_cells(rng: np.random.Generator, cells: Any, mixture: Any, workspace: A
             workspace.n_vk[cells.word[new[i]], new[i + 1]] += new[i + 2]
     return True
 
-
+# %% ../../nbs/04_topics/05_blocked.ipynb #0ed8d42f
 def begin_runs(
     rng: Any, cells: Any, state: BlockedState, mixture: Any, workspace: Any, label: Any, rest: Any
 ) -> tuple[Any, Any]:
@@ -765,7 +765,7 @@ def fold_in_cells(
                     pi[j, k] += a[k] + n_k[k]
         pi[j] /= (n_sweeps - burn_in) * total
 
-
+# %% ../../nbs/04_topics/05_blocked.ipynb #a33eebc1
 def document_runs(corpus: Corpus) -> list[Any]:
     """Cut a corpus into runs of documents that are folded in alike, by words or by tokens.
 

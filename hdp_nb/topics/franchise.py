@@ -153,7 +153,7 @@ def _count_token(state, workspace, v, k, by):
     workspace.total[k] = state.n_k[k] + state.n_vk.shape[0] * state.eta[()]
     workspace.inverse[k] = 1.0 / workspace.total[k]
 
-
+# %% ../../nbs/04_topics/01_franchise.ipynb #b0919b97
 @uncounted
 def _seat_tokens(rng, state, workspace, x, offsets, j, start):
     "Gibbs over the tables of document j's tokens from `start` on; returns how many are done."
@@ -251,7 +251,7 @@ def _move_words(n_vk, x, tokens, k, by):
     for i in tokens:
         n_vk[x[i], k] += by
 
-
+# %% ../../nbs/04_topics/01_franchise.ipynb #773b19d9
 @uncounted
 def serve_tables(
     rng: np.random.Generator,

@@ -84,7 +84,7 @@ def resample_finite_weights(
         beta[k] = max(beta[k] / total, LEAST_WEIGHT)
     return gamma
 
-
+# %% ../../nbs/04_topics/03_lda.ipynb #5de8fd7b
 @njit(nogil=True)
 def _sweep_lda(
     rng: np.random.Generator,

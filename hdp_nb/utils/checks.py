@@ -95,7 +95,7 @@ def check_number(
         )
     return float(value)
 
-
+# %% ../../nbs/16_utils/01_checks.ipynb #ffdde2be
 def check_positive(**values: float) -> None:
     """Check that several arguments are finite numbers above 0.
 
@@ -133,7 +133,7 @@ def check_concentration(name: str, value: float) -> float:
     """
     return check_number(name, value, 1e-12, 1e12, above=False)
 
-
+# %% ../../nbs/16_utils/01_checks.ipynb #a4eb5c58
 def check_concentrations(**values: float) -> None:
     """Check that several arguments are concentrations: numbers from 1e-12 to 1e12.
 
@@ -188,7 +188,7 @@ def check_eta(eta: float, n_words: int, least: float = 1e-300) -> float:
         )
     return float(eta)
 
-
+# %% ../../nbs/16_utils/01_checks.ipynb #40cc547c
 MOST_INT = 2**31 - 1  # of anything
 MOST_CHAINS, MOST_MOVES = 10_000, 1_000_000  # chains of a fit, moves before a sweep
 
@@ -226,7 +226,7 @@ def check_int(name: str, value: int, low: int, high: int | None = None) -> int:
         raise ValueError(f"{name} must be a whole number {within}, got {value!r}")
     return number
 
-
+# %% ../../nbs/16_utils/01_checks.ipynb #22270c14
 def check_count(**values: int) -> None:
     """Check that several arguments are whole numbers of at least 1.
 

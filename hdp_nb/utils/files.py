@@ -242,7 +242,7 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         content: Any = io.BufferedReader(_Gzip(f)) if zipped else f
         yield content
 
-
+# %% ../../nbs/16_utils/02_files.ipynb #26b4af51
 @contextmanager
 def reading(path: str | Path, kind: str) -> Iterator[None]:
     """Turn whatever goes wrong with the content of a file into a ValueError of one line.
@@ -290,7 +290,7 @@ def check_encoding(encoding: str | None) -> None:
     except (LookupError, TypeError, ValueError):
         raise ValueError(f"encoding must be one that Python knows, got {encoding!r}") from None
 
-
+# %% ../../nbs/16_utils/02_files.ipynb #885661cc
 @contextmanager
 def open_lines(path: str | Path, encoding: str | None = None) -> Iterator[IO[str]]:
     """Open a text file for reading, gzip-compressed or not.
@@ -391,7 +391,7 @@ def ldac_lines(docs: Iterable[np.ndarray]) -> Iterator[str]:
         pairs = [f"{i}:{n}" for i, n in zip(ids.tolist(), counts.tolist())]
         yield " ".join([str(len(ids)), *pairs]) + "\n"
 
-
+# %% ../../nbs/16_utils/02_files.ipynb #737d8e16
 def uci_lines(X: Any) -> Iterator[str]:
     """Format document-term counts as a UCI docword file.
 
@@ -595,7 +595,7 @@ def _check_members(content: IO[bytes]) -> None:
                     f" {member.file_size:,} bytes"
                 )
 
-
+# %% ../../nbs/16_utils/02_files.ipynb #5b9aa68d
 _parser = Lock()  # headers are read by Python's parser, which can fail in two threads at a time
 
 

@@ -480,7 +480,7 @@ def power_cdf(u: float, u1: float, a: float, c: float) -> float:
         return 1.0 - height * right / c * (u1 / right) ** c
     return height * (left / a + u - left)
 
-
+# %% ../../nbs/16_utils/03_special.ipynb #df1a094f
 @njit(nogil=True)
 def locate_share(
     rng: np.random.Generator, u: float, u1: float, a: float, c: float, edge: float

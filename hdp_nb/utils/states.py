@@ -43,7 +43,7 @@ def naming(name: str) -> Iterator[None]:
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
 
-
+# %% ../../nbs/16_utils/04_states.ipynb #95e41d33
 def check_entries(
     name: str,
     array: Any,
@@ -88,7 +88,7 @@ def check_entries(
 
     _refuse(name, a, ~((a >= low) & (a <= high) & np.isfinite(a)), takes)
 
-
+# %% ../../nbs/16_utils/04_states.ipynb #45d0e878
 def check_same(name: str, found: ArrayLike, counted: Any) -> None:
     """Check an array against what it should hold, counted again.
 
@@ -198,7 +198,7 @@ def _count_runs(state, corpus, K):
     n_vk = np.bincount(key, state.run, corpus.n_words * K).astype(np.int64)
     return n_vk.reshape(corpus.n_words, K)
 
-
+# %% ../../nbs/16_utils/04_states.ipynb #0fa13f66
 def _seeded(tree):
     "Whether given topics count their tokens, which their pseudo-tokens are added to."
     return tree is not None and tree.seeds.size > 0
@@ -329,7 +329,7 @@ def _check_documents(counts, n_k, lengths=None):
             found = np.bincount(indices, data, minlength=K).astype(np.int64)
             check_same("the tokens of topics", found, n_k)
 
-
+# %% ../../nbs/16_utils/04_states.ipynb #b23694fa
 def check_kept_topics(
     counts: Any, n_v: Any = None, given: bool = False, lengths: Any = None
 ) -> None:
@@ -395,7 +395,7 @@ def check_kept_or_state(state: Any, corpus: Any, **options: Any) -> None:
     else:
         _check_topic_state(state, corpus, **options)
 
-
+# %% ../../nbs/16_utils/04_states.ipynb #6c2f2ae8
 def check_kept_clusters(counts: Any, n_v: Any = None) -> None:
     """Check a kept sample of a nested Dirichlet process.
 
@@ -429,7 +429,7 @@ def check_kept_clusters(counts: Any, n_v: Any = None) -> None:
     check_entries("conc_cluster", counts.conc_cluster, POSITIVE, shape=())
     _check_documents(counts, n_t)
 
-
+# %% ../../nbs/16_utils/04_states.ipynb #347984f4
 def check_kept_states(counts: Any) -> None:
     """Check a kept sample of a hidden Markov model.
 

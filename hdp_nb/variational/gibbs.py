@@ -172,7 +172,7 @@ def sweep_minibatch(
     draw_beta(rng, state.beta, m_k, state.K[()], state.gamma[()])
     return True
 
-
+# %% ../../nbs/09_variational/06_gibbs.ipynb #786ad6a6
 def sweep_with_room(
     rng: np.random.Generator,
     state: DirectState,
@@ -253,7 +253,7 @@ def _set_misfits_apart(
     draw_beta(rng, state.beta, state.m_k, int(state.K), float(state.gamma))
     return state
 
-
+# %% ../../nbs/09_variational/06_gibbs.ipynb #489ced94
 def _start_minibatch(rng, state, tokens, rules):
     "The state of direct assignment that the sweeps of a minibatch begin with; tables of the past."
     V, past, N = len(state.lam), float(state.mass) > 0, len(tokens.x)
@@ -306,7 +306,7 @@ def _gain_of_merge(
     one, other = ((state.beta[i], state.n_vk[:, i], n_jk[:, i]) for i in (k, m))
     return float(topic(*(a + b for a, b in zip(one, other))) - topic(*one) - topic(*other))
 
-
+# %% ../../nbs/09_variational/06_gibbs.ipynb #94577026
 def _merge_alike(
     rng: np.random.Generator, state: DirectState, tokens: Tokens, tables: np.ndarray, scale: float
 ) -> tuple[DirectState, np.ndarray]:
@@ -433,7 +433,7 @@ def remember(
         known=f * state.known + g * about,
     )
 
-
+# %% ../../nbs/09_variational/06_gibbs.ipynb #0c8bf39d
 def gibbs_step(
     rng: np.random.Generator,
     state: SampledState,
@@ -556,7 +556,7 @@ def assign_held(
                 z[i] = min(np.searchsorted(up_to, rng.random() * total, side="right"), K - 1)
                 n_k[z[i]] += 1.0
 
-
+# %% ../../nbs/09_variational/06_gibbs.ipynb #01ca7627
 class SampledStream:
     """How a stream starts, makes a step and shows what waits: by sampling.
 

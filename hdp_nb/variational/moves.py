@@ -305,7 +305,7 @@ def fit_birth(
     taken[batch.vocab] = (moved + (c * A / (seen + c))[:, None]) / (statistics(batch) + c)
     return taken
 
-
+# %% ../../nbs/09_variational/04_moves.ipynb #2bd9cdc9
 def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
     """Add a topic that takes tokens from all others, at the end.
 
@@ -504,7 +504,7 @@ class _Pruned(NamedTuple):
     stay: np.ndarray  # (K,) which topics stay
     moves: list[int]  # merges, deletions
 
-
+# %% ../../nbs/09_variational/04_moves.ipynb #87990eea
 def prune(
     state: OnlineState,
     batch: Batch,
@@ -596,10 +596,38 @@ def apply_splits(
         lam[:, k], beta[k] = lam2[:, 0], beta[k] * share
     return state._replace(lam=lam, beta=beta)
 
-# %% ../../nbs/09_variational/04_moves.ipynb #68b83107
+# %% ../../nbs/09_variational/04_moves.ipynb #68b83106
 ONLINE_MOVES = ("tried", "splits", "births", "merges", "deletes")  # what a step counts
 
 
+def _propose(
+    rng: np.random.Generator,
+    state: OnlineState,
+    batch: Batch,
+    E: np.ndarray,
+    found: EStep,
+    options: OnlineOptions,
+) -> dict[str, np.ndarray]:
+    "What the next minibatch is to judge, of every second one: splits on trial, and a birth."
+    if not (options.split_merge and options.trials and state.t % 2 == 0):
+        return {}
+    K = len(state.beta) - 1
+    topics = rng.permutation(K)[: max(options.trials, K // 10)]
+    trial, child = fit_trials(rng, state, batch, E, found, topics, options)
+    taken = fit_birth(rng, state, batch, E, found, options)
+    return {"trial": trial, "child": child, "taken": taken}
+
+
+def _describe(state: OnlineState) -> dict[str, Any]:
+    "What the trace says of a state."
+    return {
+        "n_topics": len(state.beta) - 1,
+        "alpha": float(state.alpha),
+        "gamma": float(state.gamma),
+        "eta": float(state.eta),
+    }
+
+# %% ../../nbs/09_variational/04_moves.ipynb #68b83107
 def online_step(
     rng: np.random.Generator,
     state: OnlineState,
@@ -670,23 +698,11 @@ def online_step(
             splits, beta = (np.cumsum(stay) - 1)[splits], beta[np.append(stay, True)]
             state = state._replace(lam=np.ascontiguousarray(lam[:, stay]), beta=beta / beta.sum())
             E, found = documents(state)
-    proposed = {}
-    if options.split_merge and options.trials and state.t % 2 == 0:
-        K = len(state.beta) - 1
-        topics = rng.permutation(K)[: max(options.trials, K // 10)]
-        trial, child = fit_trials(rng, state, batch, E, found, topics, options)
-        taken_next = fit_birth(rng, state, batch, E, found, options)
-        proposed = dict(trial=trial, child=child, taken=taken_next)
+    proposed = _propose(rng, state, batch, E, found, options)
     state = update(state, batch, E, found, n_docs, options)
     if info["births"]:
         state = apply_birth(state, taken)
     state = apply_splits(state, splits, children, options)._replace(**proposed)
-    info.update(
-        splits=len(splits),
-        n_topics=len(state.beta) - 1,
-        alpha=float(state.alpha),
-        gamma=float(state.gamma),
-        eta=float(state.eta),
-        bound=float(found.bound.sum() / max(docs.lengths.sum(), 1)),
-    )
+    bound = float(found.bound.sum() / max(docs.lengths.sum(), 1))
+    info |= {"splits": len(splits)} | _describe(state) | {"bound": bound}
     return state, info

@@ -149,7 +149,7 @@ def learning_rate(seen: int, n: int, options: OnlineOptions) -> float:
     v = u + n / options.unit
     return 1.0 - u / v if power < 1e-9 else -math.expm1((u**power - v**power) / power)
 
-
+# %% ../../nbs/09_variational/03_online.ipynb #56ca2b49
 def update(
     state: OnlineState,
     batch: Batch,
@@ -257,7 +257,7 @@ def _log_predictive(offsets, rows, held, phi, pi, out):
                     p += pi[j, k] * phi[rows[i], k]
                 out[j] += held[i] * math.log(p)
 
-
+# %% ../../nbs/09_variational/03_online.ipynb #4a52e29c
 def completion(
     part: HeldOut,
     candidate: Candidate,
@@ -292,7 +292,7 @@ def completion(
     _log_predictive(docs.offsets, part.observed.rows, part.held, candidate.phi, pi, out)
     return out
 
-
+# %% ../../nbs/09_variational/03_online.ipynb #6948becc
 def hold_out(
     rng: np.random.Generator,
     state: OnlineState,
@@ -477,7 +477,7 @@ class _TrialWorkspace(NamedTuple):
     E1: np.ndarray  # (W,) exp E[log phi] of the children
     E2: np.ndarray  # (W,)
 
-
+# %% ../../nbs/09_variational/03_online.ipynb #613806a9
 @njit(nogil=True)
 def _fit_trial(docs, found, E, topic, rules, A, B, work):
     """Divide the tokens of one topic between two children, everything else held fixed.
@@ -586,7 +586,7 @@ def new_trial_workspace(batch: Batch) -> _TrialWorkspace:
         E2=np.empty(W),
     )
 
-
+# %% ../../nbs/09_variational/03_online.ipynb #305ef90f
 def fit_trials(
     rng: np.random.Generator,
     state: OnlineState,
@@ -647,7 +647,7 @@ def fit_trials(
     in_threads(options.n_jobs, part, np.ones(len(tried)))
     return tried, child
 
-
+# %% ../../nbs/09_variational/03_online.ipynb #5937f2fa
 def trial_share(child: np.ndarray) -> float:
     "Share of the first child among the tokens of both, (2, V)."
     n = child.sum(axis=1)

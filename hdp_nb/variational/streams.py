@@ -139,7 +139,7 @@ def plan_fit(
     size = max(min(batch_size, (n_docs - panel) * n_passes // least_steps), FEWEST)
     return FitPlan(order[panel:], np.sort(order[:panel]), -(-(n_docs - panel) // size))
 
-
+# %% ../../nbs/09_variational/05_streams.ipynb #c8c916a4
 def minibatches(rng: np.random.Generator, plan: FitPlan) -> Iterator[np.ndarray]:
     """Yield the documents of one minibatch after the other, every pass in a new random order.
 

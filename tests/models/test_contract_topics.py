@@ -1,4 +1,4 @@
-"""The contract of a topic model (10_models/14_base), held against every topic model of the package.
+"""The contract of a topic model (10_models/13_base), held against every topic model of the package.
 
 Each goes through every score, diagnostic, picture, table and report, or is refused by name.
 """

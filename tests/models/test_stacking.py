@@ -1,4 +1,4 @@
-"""Weights of chains that do not agree, in every model that has them (10_models/11_stacking)."""
+"""Weights of chains that do not agree, in every model that has them (10_models/10_stacking)."""
 
 import numpy as np
 import pytest

@@ -30,7 +30,7 @@ HDP = {
 
 def shown():
     "The models that the notebook draws."
-    for cell in read(ROOT / "nbs" / "12_plotting/04_plates.ipynb").cells:
+    for cell in read(ROOT / "nbs" / "12_plotting/03_plates.ipynb").cells:
         if cell.cell_type == "code" and '"grid": """' in cell.source:
             for node in ast.parse(cell.source).body:
                 if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):

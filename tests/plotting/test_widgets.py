@@ -121,9 +121,9 @@ def test_without_ipywidgets_it_says_what_to_install(monkeypatch):
 
 # Notebook, and the cell that shows a widget.
 PLAYED = [
-    ("12_plotting/03_widgets", "play_sticks()"),
-    ("12_plotting/03_widgets", "play_seating()"),
-    ("12_plotting/03_widgets", "play_topics(sweeps)"),
+    ("12_plotting/02_widgets", "play_sticks()"),
+    ("12_plotting/02_widgets", "play_seating()"),
+    ("12_plotting/02_widgets", "play_topics(sweeps)"),
     ("03_mixtures/04_split_merge", "widget"),
     ("07_sequences/01_hdp_hmm", "stepper"),
 ]

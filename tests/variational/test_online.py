@@ -894,7 +894,7 @@ def test_eta_is_that_of_the_batch(bars, monkeypatch):
     want = VariationalHDP(n_topics=10, eta=None, random_state=0, max_iter=200).fit(bars[0]).eta_
     found = []
     for first in (0.02, 1.0):
-        monkeypatch.setattr("hdp_nb.models.variational_topics._FIRST_ETA", first)
+        monkeypatch.setattr("hdp_nb.models.variational_models._FIRST_ETA", first)
         found.append(quick(n_topics=10, n_passes=60).fit(bars[0]).eta_)
     assert all(0.3 < eta / want < 3 for eta in found), (want, found)
     assert quick(eta=0.7).fit(bars[0]).eta_ == 0.7
