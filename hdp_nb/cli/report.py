@@ -331,6 +331,21 @@ def write_report(folder: Path) -> None:
     ------
     ValueError
         If a file is missing or cut off, or what it holds is not what `hdp_nb fit` writes.
+
+    Examples
+    --------
+    >>> from contextlib import redirect_stdout
+    >>> from pathlib import Path
+    >>> from io import StringIO
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.cli.main import main
+    >>> from hdp_nb.cli.report import write_report
+    >>> make_bars(20, 20, grid=3, random_state=0)[0].save("bars.npz")
+    >>> with redirect_stdout(StringIO()):
+    ...     _ = main("fit bars.npz --out run --n-iter 10 --quiet".split())
+    >>> write_report(Path("run"))
+    >>> "<html" in Path("run", "report.html").read_text(encoding="utf-8")
+    True
     """
     summary, topics = (read_json(folder, name) for name in ("summary.json", "topics.json"))
     try:

@@ -201,6 +201,19 @@ class Corpus:
     ValueError
         If ids are negative or beyond the vocabulary, offsets do not tile `x`, words repeat, or
         labels are missing.
+
+    Examples
+    --------
+    >>> from hdp_nb import Corpus
+    >>> corpus = Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]])
+    >>> corpus
+    Corpus(2 documents, 5 tokens, 4 words)
+    >>> corpus.vocab
+    ['bread', 'sea', 'ship', 'wine']
+    >>> [corpus.vocab[w] for w in corpus[1]]
+    ['bread', 'wine']
+    >>> corpus[:1]
+    Corpus(1 document, 3 tokens, 4 words)
     """
 
     def __init__(
@@ -255,19 +268,40 @@ class Corpus:
 
     @cached_property
     def x(self) -> np.ndarray:
-        "Word id of every token; of counts they are written out when they are first asked for."
+        """Word id of every token; of counts they are written out when they are first asked for.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> Corpus.from_docs([["sea", "ship", "sea"], ["wine"]]).x
+        array([0, 1, 0, 2], dtype=int32)
+        """
         return np.repeat(self._counts.indices.astype(np.int32), self._counts.data)
 
     @property
     def large_documents(self) -> np.ndarray:
-        "Which documents are such counts, on average over their own words; shape (n_docs,)."
+        """Which documents are such counts, on average over their own words; shape (n_docs,).
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> Corpus.from_matrix([[500, 120], [3, 1]]).large_documents
+        array([ True, False])
+        """
         if self._counts is None:
             return np.zeros(self.n_docs, bool)
         return self.doc_lengths >= LARGE_COUNT * np.maximum(np.diff(self._counts.indptr), 1)
 
     @property
     def shape(self) -> tuple[int, int]:
-        "(n_docs, n_words), the shape of the count matrix."
+        """(n_docs, n_words), the shape of the count matrix.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]]).shape
+        (2, 4)
+        """
         return (self.n_docs, self.n_words)
 
     def __len__(self) -> int:
@@ -355,6 +389,15 @@ class Corpus:
         ValueError
             If there is no document, a document is a bare string, a word is not in `vocab`, or an id
             is out of range.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> docs = [["sea", "ship", "sea"], ["bread", "wine"]]
+        >>> Corpus.from_docs(docs, groups={"kind": ["voyage", "meal"]})
+        Corpus(2 documents, 5 tokens, 4 words; groups: kind)
+        >>> Corpus.from_docs([[0, 1, 0], [2, 3]], n_words=5)
+        Corpus(2 documents, 5 tokens, 5 words)
         """
         given = None if vocab is None else check_vocab(vocab)
         x, offsets, words = _collect_docs(docs, given)
@@ -385,6 +428,15 @@ class Corpus:
         ValueError
             If a count is negative, fractional, NaN or infinite, `X` has no row or no column, or
             `vocab` has another length.
+
+        Examples
+        --------
+        >>> from sklearn.feature_extraction.text import CountVectorizer
+        >>> from hdp_nb import Corpus
+        >>> counter = CountVectorizer()
+        >>> X = counter.fit_transform(["the ship at sea", "bread, wine and bread"])
+        >>> Corpus.from_matrix(X, vocab=counter.get_feature_names_out())
+        Corpus(2 documents, 8 tokens, 7 words)
         """
         X = check_count_matrix(X)
         words = None if vocab is None else check_vocab(vocab)
@@ -419,6 +471,16 @@ class Corpus:
         ValueError
             If a count is negative or fractional (tf-idf weights are not counts), or `id2word` has
             gaps.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> corpus = Corpus.from_gensim([[(0, 2), (1, 1)], [(1, 3)]], {0: "sea", 1: "ship"})
+        >>> corpus
+        Corpus(2 documents, 6 tokens, 2 words)
+        >>> corpus.to_matrix().toarray()
+        array([[2, 1],
+               [0, 3]], dtype=int32)
         """
         vocab = None
         if id2word is not None:
@@ -431,7 +493,15 @@ class Corpus:
         return cls(*bow_tokens(bow), vocab, groups)
 
     def word_counts(self) -> np.ndarray:
-        "How often every word occurs, int64 of shape (n_words,)."
+        """How often every word occurs, int64 of shape (n_words,).
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> corpus = Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]])
+        >>> dict(zip(corpus.vocab, corpus.word_counts().tolist()))
+        {'bread': 1, 'sea': 2, 'ship': 1, 'wine': 1}
+        """
         if self.is_counts:
             return np.asarray(self._counts.sum(axis=0, dtype=np.int64)).ravel()
         return np.bincount(self.x, minlength=self.n_words)
@@ -442,6 +512,13 @@ class Corpus:
         Returns
         -------
         scipy.sparse.csr_array of int32, shape (n_docs, n_words)
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]]).to_matrix().toarray()
+        array([[0, 2, 1, 0],
+               [1, 0, 0, 1]], dtype=int32)
         """
         if self.is_counts:
             return self._counts.astype(np.int32)
@@ -463,6 +540,15 @@ class Corpus:
         id2word : dict of int to str, or None
             `gensim.corpora.Dictionary.from_corpus(bow, id2word)` makes a Dictionary of both, and
             `Corpus.from_gensim(bow, id2word)` reads them back.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> bow, id2word = Corpus.from_docs([["sea", "ship", "sea"], ["wine"]]).to_gensim()
+        >>> bow
+        [[(0, 2), (1, 1)], [(2, 1)]]
+        >>> id2word
+        {0: 'sea', 1: 'ship', 2: 'wine'}
         """
         X = self.to_matrix()
         ids, counts = X.indices.tolist(), X.data.tolist()
@@ -489,6 +575,14 @@ class Corpus:
         ------
         ValueError
             If this corpus has no vocabulary itself, or `vocab` is not a list of distinct strings.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> corpus = Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]])
+        >>> corpus.over(["wine", "sea"]).to_matrix().toarray()
+        array([[0, 2],
+               [1, 0]], dtype=int32)
         """
         if self.vocab is None:
             raise ValueError(
@@ -522,6 +616,14 @@ class Corpus:
         ------
         ValueError
             If `test_size` is neither a share between 0 and 1 nor a number below `n_docs`.
+
+        Examples
+        --------
+        >>> from hdp_nb import make_bars
+        >>> corpus, truth = make_bars(n_docs=100, doc_len=20, random_state=0)
+        >>> train, test = corpus.split_docs(0.2, rng=0)
+        >>> train.n_docs, test.n_docs
+        (80, 20)
         """
         n_test = check_test_size(test_size, self.n_docs)
         is_test = np.zeros(self.n_docs, bool)
@@ -550,6 +652,14 @@ class Corpus:
         ------
         ValueError
             If `test_size` is not a share between 0 and 1.
+
+        Examples
+        --------
+        >>> from hdp_nb import make_bars
+        >>> corpus, truth = make_bars(n_docs=3, doc_len=20, random_state=0)
+        >>> observed, heldout = corpus.split_tokens(0.25, rng=0)
+        >>> observed.doc_lengths, heldout.doc_lengths
+        (array([15, 15, 15]), array([5, 5, 5]))
         """
         if self.large_documents.any():
             held = _held_counts(self._counts, test_size, as_rng(rng))
@@ -570,6 +680,14 @@ class Corpus:
         ----------
         path : str or Path
             `load_corpus(path)` reads it, and says what is in it.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus, load_corpus
+        >>> corpus = Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]])
+        >>> corpus.save("corpus.npz")
+        >>> load_corpus("corpus.npz") == corpus
+        True
         """
         _save_npz(self, path)
 
@@ -581,6 +699,16 @@ class Corpus:
         path : str or Path
             Compressed if the name ends in `.gz`. A vocabulary, if there is one, goes into a
             `.vocab` file beside it.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus, load_corpus
+        >>> Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]]).write_ldac("corpus.ldac")
+        >>> print(open("corpus.ldac").read())
+        2 1:2 2:1
+        2 0:1 3:1
+        >>> load_corpus("corpus.ldac").vocab
+        ['bread', 'sea', 'ship', 'wine']
         """
         write_count_file(path, ldac_lines(self), self.vocab)
 
@@ -592,6 +720,15 @@ class Corpus:
         path : str or Path
             Compressed if the name ends in `.gz`. A vocabulary, if there is one, goes into a `vocab`
             file beside it.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus, load_corpus
+        >>> Corpus.from_docs([["sea", "ship", "sea"], ["wine"]]).write_uci("docword.corpus.txt")
+        >>> open("docword.corpus.txt").read().split()
+        ['2', '3', '3', '1', '1', '2', '1', '2', '1', '2', '3', '1']
+        >>> load_corpus("docword.corpus.txt").vocab
+        ['sea', 'ship', 'wine']
         """
         write_count_file(path, uci_lines(self.to_matrix()), self.vocab)
 
@@ -607,6 +744,14 @@ class Corpus:
         ------
         ValueError
             If there is no vocabulary, or a word is empty or contains white space.
+
+        Examples
+        --------
+        >>> from hdp_nb import Corpus
+        >>> Corpus.from_docs([["sea", "ship", "sea"], ["bread", "wine"]]).write_text("corpus.txt")
+        >>> print(open("corpus.txt").read())
+        sea ship sea
+        bread wine
         """
         vocab = self.vocab
         if vocab is None:
@@ -654,6 +799,14 @@ def as_corpus(
     ValueError
         If `X` is no Corpus and no matrix of whole non-negative counts, is empty, or is over another
         vocabulary.
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.corpus import as_corpus
+    >>> as_corpus([[2, 1, 0], [0, 0, 3]])
+    Corpus(2 documents, 6 tokens, 3 words)
+    >>> as_corpus([[2, 1, 0], [0, 0, 3]], vocab=["sea", "ship", "wine"]).vocab
+    ['sea', 'ship', 'wine']
     """
     corpus = X if isinstance(X, Corpus) else Corpus.from_matrix(X, column_names(X))
     if n_words is None and vocab is not None:
@@ -707,6 +860,13 @@ def coarsen(corpus: Any, power: float, rng: int | np.random.Generator | None = 0
     Notes
     -----
     Equation (X3) of the notebook.
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.corpus import coarsen
+    >>> coarsen([[500, 120, 0], [0, 80, 300]], 0.1).to_matrix().toarray()
+    array([[50, 12,  0],
+           [ 0,  8, 30]], dtype=int32)
     """
     corpus = as_corpus(corpus)
     if check_number("power", power, 0.0, 1.0) == 1.0:

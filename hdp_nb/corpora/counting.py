@@ -351,6 +351,16 @@ def count_texts(
     ValueError
         If `texts` is a single string or holds anything but strings, an option is unknown, or no
         word is left.
+
+    Examples
+    --------
+    >>> from hdp_nb import count_texts
+    >>> texts = ["the ship sailed the sea", "bread and wine and bread", "a ship at sea"]
+    >>> corpus = count_texts(texts, stop_words="english")
+    >>> corpus
+    Corpus(3 documents, 8 tokens, 5 words)
+    >>> corpus.vocab
+    ['bread', 'sailed', 'sea', 'ship', 'wine']
     """
     given = check_count_options(options)
     if isinstance(texts, (str, bytes)) or not hasattr(texts, "__iter__"):
@@ -577,6 +587,14 @@ def log_ratio(n: float, first: float, second: float, total: float) -> float:
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.counting import log_ratio
+    >>> round(log_ratio(30, 40, 35, 1000), 1)  # nearly always together
+    195.9
+    >>> round(log_ratio(2, 40, 50, 1000), 1)  # as often as by chance
+    0.0
     """
     rows, columns = (first, total - first), (second, total - second)
     table = ((n, first - n), (second - n, total - first - second + n))
@@ -589,7 +607,16 @@ def log_ratio(n: float, first: float, second: float, total: float) -> float:
 
 
 def normalized_information(n: float, first: float, second: float, total: float) -> float:
-    "Compute the normalized pointwise mutual information (C2) of two neighbouring words."
+    """Compute the normalized pointwise mutual information (C2) of two neighbouring words.
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.counting import normalized_information
+    >>> round(normalized_information(30, 40, 35, 1000), 2)  # nearly always together
+    0.87
+    >>> round(normalized_information(2, 40, 50, 1000), 2)  # as often as by chance
+    0.0
+    """
     return math.log(n * total / (first * second)) / -math.log(n / total) if n < total else 1.0
 
 # %% ../../nbs/01_corpora/03_counting.ipynb #44f4d0c7
@@ -617,6 +644,14 @@ def find_pairs(
     -------
     list of (str, str)
         Sorted. All pass the test (C1) together at a level of 0.001.
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.counting import find_pairs
+    >>> docs = [["a", "night", "in", "new", "york"], ["new", "york", "is", "old"]] * 5
+    >>> docs += [["an", "old", "house", "in", "a", "new", "town"]] * 2
+    >>> find_pairs(docs, {"night", "new", "york", "old", "house"})
+    [('new', 'york')]
     """
     pairs: Counter[tuple[str, str]] = Counter()
     in_docs: Counter[tuple[str, str]] = Counter()
@@ -654,6 +689,12 @@ def join_pairs(doc: Sequence[str], pairs: Set[tuple[str, str]]) -> list[str]:
     Returns
     -------
     list of str
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.counting import join_pairs
+    >>> join_pairs(["a", "night", "in", "new", "york"], {("new", "york")})
+    ['a', 'night', 'in', 'new_york']
     """
     out, i = [], 0
     while i < len(doc):
@@ -672,6 +713,13 @@ class PhraseTokenizer:
         From a text to its words, such as the `build_tokenizer()` of a CountVectorizer.
     rounds : sequence of sequence of (str, str)
         Pairs to join, one round after the other.
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.counting import PhraseTokenizer
+    >>> tokenize = PhraseTokenizer(str.split, [[("new", "york")], [("new_york", "city")]])
+    >>> tokenize("to new york city")
+    ['to', 'new_york_city']
     """
 
     def __init__(self, cut: Any, rounds: Iterable[Iterable[Sequence[str]]]):

@@ -124,6 +124,15 @@ def read_ldac(path: str | Path, vocab: Iterable[str] | str | Path | None = None)
     ------
     ValueError
         If the file is truncated or of another kind, or an id is beyond `vocab`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdp_nb.corpora.readers import read_ldac
+    >>> _ = Path("corpus.ldac").write_text('''2 0:2 1:1
+    ... 1 2:3''')
+    >>> read_ldac("corpus.ldac", vocab=["sea", "ship", "wine"])
+    Corpus(2 documents, 6 tokens, 3 words)
     """
     x, offsets, n_pairs = array("i"), array("q", [0]), 0
     with reading(path, "LDA-C"), open_lines(path) as lines:
@@ -212,6 +221,19 @@ def read_uci(path: str | Path, vocab: Iterable[str] | str | Path | None = None) 
     ValueError
         If the file is truncated or of another kind, a number is out of range, or `vocab` does not
         have W words.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdp_nb.corpora.readers import read_uci
+    >>> _ = Path("docword.tiny.txt").write_text('''2
+    ... 3
+    ... 3
+    ... 1 1 2
+    ... 1 2 1
+    ... 2 3 3''')
+    >>> read_uci("docword.tiny.txt", vocab=["sea", "ship", "wine"])
+    Corpus(2 documents, 6 tokens, 3 words)
     """
     with reading(path, "UCI docword"):
         with open_lines(path) as lines:
@@ -255,6 +277,15 @@ def iter_texts(path: str | Path, column: str | None = None) -> Iterator[str]:
     ------
     ValueError
         If there is no such column, no text in the folder, or the content is not UTF-8.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdp_nb.corpora.readers import iter_texts
+    >>> _ = Path("quotes.txt").write_text('''the ship sailed the sea
+    ... bread and wine and bread''')
+    >>> [len(text.split()) for text in iter_texts("quotes.txt")]
+    [5, 5]
     """
     return iter(Texts(path, column))
 
@@ -295,6 +326,17 @@ def read_text(
     ValueError
         If the content is no text or in another encoding, there is no such column, or no word is
         left.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdp_nb.corpora.readers import read_text
+    >>> _ = Path("quotes.csv").write_text('''who,text
+    ... Ann,the ship sailed the sea
+    ... Bob,bread and wine and bread''')
+    >>> corpus = read_text("quotes.csv", column="text", stop_words="english")
+    >>> corpus.vocab, corpus.groups["who"].tolist()
+    (['bread', 'sailed', 'sea', 'ship', 'wine'], ['Ann', 'Bob'])
     """
     check_count_options(options)
     texts = Texts(path, column, format, encoding)
@@ -405,6 +447,18 @@ def load_corpus(
     ValueError
         If the file is truncated, foreign or inconsistent, or its format has no such option; the
         message has one line and names the file or the option.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdp_nb import load_corpus
+    >>> _ = Path("quotes.csv").write_text('''who,text
+    ... Ann,the ship sailed the sea
+    ... Bob,bread and wine and bread''')
+    >>> load_corpus("quotes.csv", column="text", stop_words="english")
+    Corpus(2 documents, 6 tokens, 5 words; groups: who)
+    >>> load_corpus("jargon")
+    Corpus(2,111 documents, 85,526 tokens, 6,433 words; groups: entry)
     """
     if str(name_or_path) == "-":
         with standard_input() as copy:

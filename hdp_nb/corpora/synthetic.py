@@ -83,6 +83,17 @@ def make_bars(
     ValueError
         If a number is not whole and at least 1 (`n_test`: 0), `concentration` not above 0, or
         `shares` unknown.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_bars
+    >>> corpus, truth = make_bars(n_docs=100, doc_len=50, grid=3, random_state=0)
+    >>> corpus
+    Corpus(100 documents, 5,000 tokens, 9 words)
+    >>> truth.phi[-1].reshape(3, 3).round(2)
+    array([[0.  , 0.  , 0.33],
+           [0.  , 0.  , 0.33],
+           [0.  , 0.  , 0.33]])
     """
     check_count(n_docs=n_docs, doc_len=doc_len, grid=grid)
     check_int("n_test", n_test, 0)
@@ -129,6 +140,15 @@ def make_five_topics(
     -----
     The paper prints its topics as dots without numbers; the weights here keep every property that
     its text states.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_five_topics
+    >>> corpus, truth = make_five_topics(n_docs=50, doc_len=40, random_state=0)
+    >>> corpus
+    Corpus(50 documents, 2,000 tokens, 12 words)
+    >>> print((truth.pi > 0).sum(axis=1).max(), "topics in a document at most")
+    2 topics in a document at most
     """
     check_count(n_docs=n_docs, doc_len=doc_len)
     rng = as_rng(random_state)
@@ -188,6 +208,17 @@ def make_signatures(
     ------
     ValueError
         If a number is not whole and at least 1, `cosine` cannot be had, or `shares` is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.corpora.synthetic import make_signatures
+    >>> corpus, truth = make_signatures(50, 100, cosine=0.6, random_state=0)
+    >>> corpus
+    Corpus(50 documents, 5,000 tokens, 96 words)
+    >>> one, other = truth.phi[:2]
+    >>> print(round(one @ other / np.linalg.norm(one) / np.linalg.norm(other), 2))
+    0.6
     """
     check_count(n_docs=n_docs, doc_len=doc_len, n_words=n_words, n_topics=n_topics)
     share = _shares(shares, n_topics)
@@ -259,6 +290,15 @@ def make_nested(
     ------
     ValueError
         If a number is not whole and at least 1, `share` not between 0 and 1, or `eta` not above 0.
+
+    Examples
+    --------
+    >>> from hdp_nb.corpora.synthetic import make_nested
+    >>> corpus, theta = make_nested(n_docs=40, n_clusters=3, random_state=0)
+    >>> corpus
+    Corpus(40 documents, 2,000 tokens, 60 words; groups: cluster)
+    >>> theta.shape
+    (4, 3, 60)
     """
     check_count(n_docs=n_docs, doc_len=doc_len, n_clusters=n_clusters, n_topics=n_topics)
     check_positive(eta=eta)
@@ -324,6 +364,15 @@ def make_hdp(
     ValueError
         If a number of documents or words is not whole and at least 1, `doc_len` has another length
         than `n_docs`, or a parameter is not above 0.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_hdp
+    >>> corpus, truth = make_hdp(n_docs=20, doc_len=30, n_words=10, gamma=2.0, random_state=0)
+    >>> corpus
+    Corpus(20 documents, 600 tokens, 10 words)
+    >>> truth.phi.shape == (truth.n_topics, 10)
+    True
     """
     check_count(n_docs=n_docs, n_words=n_words)
     check_positive(gamma=gamma, alpha=alpha, eta=eta)

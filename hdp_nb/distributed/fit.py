@@ -505,6 +505,18 @@ def fit(
         corpus or model; a folder with files that no run has left.
     ImportError
         `client` is an address and dask.distributed is not installed.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.distributed.fit import fit
+    >>> from hdp_nb.distributed.shards import write_shards
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> corpus = write_shards("shards", bars, shard_tokens=100)
+    >>> model = HDP(sampler="parallel", n_chains=1, n_iter=10, init=5, moves=0, random_state=0)
+    >>> model = fit(model, corpus, run="run")
+    >>> model.components_.shape[1], len(model.trace_["n_topics"])
+    (9, 10)
     """
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
     if isinstance(client, str):
@@ -709,6 +721,18 @@ def topics_of(run: str | Path, corpus: ShardedCorpus, i: int) -> np.ndarray:
     -------
     int array
         Columns of `samples_[best_]`.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.distributed.fit import fit, topics_of
+    >>> from hdp_nb.distributed.shards import write_shards
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> corpus = write_shards("shards", bars, shard_tokens=100)
+    >>> model = HDP(sampler="parallel", n_chains=1, n_iter=10, init=5, moves=0, random_state=0)
+    >>> model = fit(model, corpus, run="run")
+    >>> topics_of("run", corpus, 0).shape
+    (100,)
     """
     arrays = load_npz(Path(run) / "chain.npz")
     place = find_shared(run)

@@ -431,6 +431,16 @@ def build_shards(
         another version of this package.
     OSError
         What cannot be read or written, by name. What is done is kept, and the same call goes on.
+
+    Examples
+    --------
+    >>> from hdp_nb.distributed.ingest import build_shards
+    >>> texts = ["the ship sailed the sea", "bread and wine and bread", "a ship at sea"]
+    >>> corpus = build_shards("corpus", texts, stop_words="english")
+    >>> corpus
+    ShardedCorpus(3 documents, 8 tokens, 5 words, 1 shard)
+    >>> corpus.vocab
+    ['bread', 'sailed', 'sea', 'ship', 'wine']
     """
     source, given = _split_options(docs, options)
     place = Place(folder)
@@ -500,6 +510,14 @@ def append_shards(
         A bad argument; texts that are none; the corpus was not made of texts.
     OSError
         What cannot be read or written, by name. What is done is kept, and the same call goes on.
+
+    Examples
+    --------
+    >>> from hdp_nb.distributed.ingest import append_shards, build_shards
+    >>> texts = ["the ship sailed the sea", "bread and wine and bread", "a ship at sea"]
+    >>> corpus = build_shards("corpus", texts, stop_words="english")
+    >>> append_shards("corpus", ["a storm at sea", "bread and cheese"])
+    ShardedCorpus(5 documents, 10 tokens, 5 words, 2 shards)
     """
     place = Place(folder)
     ShardedCorpus(place)  # which says what is wrong with it

@@ -145,6 +145,14 @@ def write_shards(
     ------
     ValueError
         If there is no token, or a document is not over the vocabulary.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.distributed.shards import write_shards
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> write_shards("shards", (bars[i : i + 5] for i in range(0, 20, 5)))
+    ShardedCorpus(20 documents, 400 tokens, 9 words, 4 shards)
     """
     check_count(shard_tokens=shard_tokens)
     if format not in ("npz", "parquet"):
@@ -244,6 +252,16 @@ class ShardedCorpus:
     ------
     ValueError
         If there is no index in the folder, or a shard is missing.
+
+    Examples
+    --------
+    >>> from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+    >>> _ = write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4)
+    >>> corpus = ShardedCorpus("shards")
+    >>> corpus
+    ShardedCorpus(3 documents, 7 tokens, 4 words, 2 shards)
+    >>> [shard.n_docs for shard in corpus]
+    [2, 1]
     """
 
     def __init__(self, folder: str | Path | Place):
@@ -298,33 +316,84 @@ class ShardedCorpus:
 
     @cached_property
     def vocabulary(self) -> str:
-        "What tells its vocabulary from others."
+        """What tells its vocabulary from others.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> one = write_shards("one", [["sea", "ship"]], vocab=["sea", "ship"])
+        >>> other = write_shards("other", [["ship", "ship"]], vocab=["sea", "ship"])
+        >>> one.vocabulary == other.vocabulary
+        True
+        """
         return vocabulary_digest(self.vocab)
 
     @property
     def vectorizer(self) -> Any:
-        "What counts the words of texts as its own were counted, or None."
+        """What counts the words of texts as its own were counted, or None.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.ingest import build_shards
+        >>> texts = ["the ship at sea", "bread and wine"]
+        >>> corpus = build_shards("corpus", texts, stop_words="english")
+        >>> corpus.vocab
+        ['bread', 'sea', 'ship', 'wine']
+        >>> corpus.vectorizer.transform(["a ship, a ship!"]).toarray()
+        array([[0, 0, 2, 0]])
+        """
         return self.counting and unpack_vectorizer(self.counting, self.vocab or [])
 
     @property
     def doc_lengths(self) -> np.ndarray:
-        "Tokens of every document, an int64 array of shape (n_docs,); of Parquet, read anew."
+        """Tokens of every document, an int64 array of shape (n_docs,); of Parquet, read anew.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4).doc_lengths
+        array([3, 2, 2])
+        """
         return np.concatenate([self.lengths_of(i) for i in range(self.n_shards)])
 
     def lengths_of(self, i: int) -> np.ndarray:
-        "Return the numbers of tokens of the documents of shard i, an int64 array."
+        """Return the numbers of tokens of the documents of shard i, an int64 array.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> corpus = write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4)
+        >>> corpus.lengths_of(0)
+        array([3, 2])
+        """
         if self._lengths is None:
             return read_lengths(self.place, self.parts[i], self.vocabulary)
         return self._lengths[self.first[i] : self.first[i + 1]].astype(np.int64)
 
     def names_of(self, i: int) -> list[str]:
-        "Return the names of the documents of shard i; their numbers, where they have no names."
+        """Return the names of the documents of shard i; their numbers, where they have no names.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> corpus = write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4)
+        >>> corpus.names_of(1)
+        ['2']
+        """
         if self._lengths is None:
             return read_names(self.place, self.parts[i], self.vocabulary)
         return list(map(str, range(self.first[i], self.first[i + 1])))
 
     def tokens_of(self, i: int) -> int:
-        "Return the number of tokens of shard i, without reading it."
+        """Return the number of tokens of shard i, without reading it.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> corpus = write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4)
+        >>> [corpus.tokens_of(i) for i in range(corpus.n_shards)]
+        [5, 2]
+        """
         return self.parts[i].n_tokens
 
     def shard(self, i: int) -> Corpus:
@@ -339,6 +408,13 @@ class ShardedCorpus:
         ------
         ValueError
             It is damaged, or not the one that was written.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> corpus = write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4)
+        >>> corpus.shard(1)
+        Corpus(1 document, 2 tokens, 4 words)
         """
         said = self.parts[i]
         if self._lengths is None:
@@ -371,6 +447,16 @@ class ShardedCorpus:
         Corpus
             Documents in random order until they have as many (or, if those drawn happen to be
             short, nearly as many), in the order that they have here.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> bars = make_bars(50, 20, grid=3, random_state=0)[0]
+        >>> corpus = write_shards("shards", bars, shard_tokens=200)
+        >>> corpus.sample(np.random.default_rng(0), n_tokens=300)
+        Corpus(15 documents, 300 tokens, 9 words)
         """
         most = min(int(1.2 * n_tokens * self.n_docs / self.n_tokens) + 100, self.n_docs)
         # In random order; drawing few takes no memory for the others.
@@ -390,7 +476,15 @@ class ShardedCorpus:
 
     @cached_property
     def plan(self) -> Plan:
-        "The corpus's `hdp_nb.topics.parallel.Plan`, without its tokens and document lengths."
+        """The corpus's `hdp_nb.topics.parallel.Plan`, without its tokens and document lengths.
+
+        Examples
+        --------
+        >>> from hdp_nb.distributed.shards import write_shards
+        >>> corpus = write_shards("shards", [[0, 1, 0], [2, 3], [1, 1]], shard_tokens=4)
+        >>> corpus.plan.start
+        array([0, 2, 5, 6, 7])
+        """
         none = np.empty(0, np.int64)
         return cut_up(np.empty(0, np.int32), none, none, self.word_counts, none)
 

@@ -110,6 +110,16 @@ def score_documents(
         kept samples. Natural logarithm.
     n : int array, shape (n_docs,)
         Held-out tokens of each document.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.distributed.transform import score_documents
+    >>> train, test = make_bars(40, 20, grid=3, random_state=0)[0].split_docs(0.1, rng=0)
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(train)
+    >>> log_p, n = score_documents(lda, test, test_size=0.25)
+    >>> n
+    array([5, 5, 5, 5])
     """
     check_is_fitted(model)
     observed, heldout = split_documents(
@@ -367,6 +377,19 @@ def transform_shards(
         that are not in the corpus, in `out`.
     OSError
         What cannot be read or written, by name. What is done is kept.
+
+    Examples
+    --------
+    >>> import pyarrow.parquet as pq
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.distributed.shards import write_shards
+    >>> from hdp_nb.distributed.transform import transform_shards
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(bars)
+    >>> place = transform_shards(lda, write_shards("shards", bars, shard_tokens=100), "shares")
+    >>> rows = pq.read_table("shares")
+    >>> rows.num_rows, rows.column_names
+    (20, ['doc', 'length', 'theta'])
     """
     check_is_fitted(model)
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
@@ -421,6 +444,17 @@ def score_shards(
     ------
     ValueError
         As from `transform_shards`, or no document is long enough for so small a share.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.distributed.shards import write_shards
+    >>> from hdp_nb.distributed.transform import score_shards
+    >>> train, test = make_bars(40, 20, grid=3, random_state=0)[0].split_docs(0.5, rng=0)
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(train)
+    >>> score = score_shards(lda, write_shards("shards", test, shard_tokens=100), "scores")
+    >>> -3 < score < -1
+    True
     """
     check_is_fitted(model)
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)
@@ -494,6 +528,21 @@ def topics_of_shards(
     ------
     ValueError
         As from `transform_shards`; `run` is not of this corpus, or holds no topics of tokens.
+
+    Examples
+    --------
+    >>> import pyarrow.parquet as pq
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.distributed.fit import fit
+    >>> from hdp_nb.distributed.shards import write_shards
+    >>> from hdp_nb.distributed.transform import topics_of_shards
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> corpus = write_shards("shards", bars, shard_tokens=100)
+    >>> model = HDP(sampler="parallel", n_chains=1, n_iter=10, init=5, moves=0, random_state=0)
+    >>> model = fit(model, corpus, run="run")
+    >>> place = topics_of_shards(model, corpus, "run", "topics")
+    >>> pq.read_table("topics").column_names
+    ['doc', 'length', 'topics', 'counts']
     """
     check_is_fitted(model)
     corpus = corpus if isinstance(corpus, ShardedCorpus) else ShardedCorpus(corpus)

@@ -205,6 +205,16 @@ class Calibration(NamedTuple):
         The corpus that each row of `shares`, `words` and `effects` is from.
     converged : float array, shape (n,)
         Whether the chains agreed; NaN for one chain.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.evaluation.calibration import calibrate
+    >>> corpus = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> hdp = HDP(eta=0.5, n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+    >>> found = calibrate(hdp, corpus, n=2, level=0.8)
+    >>> found.level, found.shares.shape[1], sorted(found.coverage())
+    (0.8, 5, ['n_topics', 'shares', 'words'])
     """
 
     level: float
@@ -220,7 +230,18 @@ class Calibration(NamedTuple):
 
     @property
     def found(self) -> np.ndarray:
-        "Which rows of `shares` are of topics that were found, with a cosine of 0.9."
+        """Which rows of `shares` are of topics that were found, with a cosine of 0.9.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> from hdp_nb.evaluation.calibration import calibrate
+        >>> corpus = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> hdp = HDP(eta=0.5, n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+        >>> found = calibrate(hdp, corpus, n=2)
+        >>> found.found.dtype, len(found.found) == len(found.shares)
+        (dtype('bool'), True)
+        """
         return self.shares[:, 4] >= LEAST_TRUE_COSINE
 
     def coverage(self) -> dict[str, tuple[float, float, int]]:
@@ -231,6 +252,16 @@ class Calibration(NamedTuple):
         dict from "n_topics", "shares", "words", and "effects" if asked for, to (float, float, int)
             The share that held it, its standard error (each corpus is one observation), and the
             number of intervals. All but the first are of topics that were found.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> from hdp_nb.evaluation.calibration import calibrate
+        >>> corpus = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> hdp = HDP(eta=0.5, n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+        >>> covered, error, n_intervals = calibrate(hdp, corpus, n=2).coverage()["n_topics"]
+        >>> 0 <= covered <= 1, n_intervals
+        (True, 2)
         """
         good = self.found
         parts = {
@@ -257,6 +288,16 @@ class Calibration(NamedTuple):
         -------
         pandas.DataFrame, or dict of lists where pandas is not installed
             `what`, `level`, `covered`, `error`, `intervals`.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> from hdp_nb.evaluation.calibration import calibrate
+        >>> corpus = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> hdp = HDP(eta=0.5, n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+        >>> table = calibrate(hdp, corpus, n=2).table()
+        >>> list(table), list(table["what"])
+        (['what', 'level', 'covered', 'error', 'intervals'], ['n_topics', 'shares', 'words'])
         """
         told = self.coverage()
         mean, error, count = zip(*told.values())
@@ -328,6 +369,16 @@ def calibrate(
     -----
     Equations (L1) to (L4) of the notebook; after Talts et al. (2018), at truths that the fit
     finds plausible, and Säilynoja et al. (2025).
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.evaluation.calibration import calibrate
+    >>> corpus = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> hdp = HDP(eta=0.5, n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+    >>> found = calibrate(hdp, corpus, n=2)
+    >>> found.n_topics.shape
+    (2, 3)
     """
     check_is_fitted(model)
     if not isinstance(model, SampledModel) or not hasattr(model, "components_"):
@@ -404,6 +455,15 @@ def plot_calibration(found: Calibration, *, fig: "Figure | None" = None) -> "Fig
         Left and in the middle ranks, which are level if all is well; the grey band holds 95% of the
         bars (of shares in one corpus that are independent). Right intervals against the truth, in
         orange those that miss it.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.evaluation.calibration import calibrate, plot_calibration
+    >>> corpus = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> hdp = HDP(eta=0.5, n_iter=10, n_chains=1, moves=0, random_state=0).fit(corpus)
+    >>> figure = plot_calibration(calibrate(hdp, corpus, n=2))
+    >>> figure.savefig("calibration.png")
     """
     fig = new_figure(7, 2.4) if fig is None else fig
     left, middle, right = fig.subplots(1, 3)

@@ -44,6 +44,15 @@ def topic_shares(model: Any, n: int = 5) -> np.ndarray:
     ------
     ValueError
         The model keeps no samples of its counts.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.evaluation.diagnostics import topic_shares
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(bars)
+    >>> topic_shares(lda, n=3).shape  # chains, samples, topics
+    (2, 2, 3)
     """
     check_is_fitted(model)
     if not hasattr(model, "sample_chain_") or not hasattr(next(iter(model.samples_)), "n_vk"):
@@ -115,6 +124,14 @@ def rhat(traces: Any) -> Any:
     float, array (quantities,), or dict of them
         NaN where nothing varies, and with fewer than 4 draws or only one chain; infinite if every
         chain is stuck at a value of its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.evaluation.diagnostics import rhat
+    >>> draws = np.random.default_rng(0).normal(size=(2, 200))
+    >>> round(rhat(draws), 1), round(rhat(draws + [[0], [5]]), 1)
+    (1.0, 1.8)
     """
     return _of_each(split_rhat, traces)
 
@@ -145,6 +162,16 @@ def ess(traces: Any, method: str = "bulk") -> Any:
     ------
     ValueError
         Another method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.evaluation.diagnostics import ess
+    >>> draws = np.random.default_rng(0).normal(size=(2, 200))
+    >>> round(ess(draws))  # independent draws
+    413
+    >>> round(ess(draws.repeat(4, axis=1)))  # four times as many, each four times
+    403
     """
     if method not in ("bulk", "tail", "mean"):
         raise ValueError(f"method: takes 'bulk', 'tail' or 'mean', got {method!r}")
@@ -165,6 +192,12 @@ def autocorrelation(trace: ArrayLike, n_lags: int = 100) -> np.ndarray:
     -------
     float array, shape (n_lags + 1,)
         The first is 1; NaN where nothing varies.
+
+    Examples
+    --------
+    >>> from hdp_nb.evaluation.diagnostics import autocorrelation
+    >>> autocorrelation([1, -1] * 50, n_lags=3).round(1)
+    array([ 1., -1.,  1., -1.])
     """
     x = np.atleast_2d(np.asarray(trace, float))
     n = x.shape[1]
@@ -230,6 +263,14 @@ def summary(traces: Any, n_shares: int = 3) -> Summary:
     -------
     Summary
         Dict from name to Diagnosis (mean, sd, rhat, ess_bulk, ess_tail); it prints as a table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.evaluation.diagnostics import summary
+    >>> summary({"alpha": np.random.default_rng(0).normal(5, 1, size=(2, 200))})
+                  mean         sd    R-hat  ESS bulk  ESS tail
+    alpha      4.96338      0.995    1.000       413       407
     """
     rows = _arrays(traces)
     rows = dict(rows) if isinstance(rows, dict) else {"": rows}
@@ -303,6 +344,14 @@ def match_topics(a: Any, b: Any, distance: str = "hellinger") -> TopicMatch:
     ------
     ValueError
         The topics are over different words, or are not probabilities.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.evaluation.diagnostics import match_topics
+    >>> corpus, truth = make_bars(20, 20, grid=3, random_state=0)
+    >>> match_topics(truth.phi, truth.phi[::-1]).permutation
+    array([5, 4, 3, 2, 1, 0])
     """
     a, b = _components("a", a), _components("b", b)
     if a.shape[1] != b.shape[1]:
@@ -345,6 +394,14 @@ def posterior_similarity(z: ArrayLike, offsets: ArrayLike | None = None) -> np.n
     ValueError
         Arguments of another kind, or more than 20,000 rows: take the documents of a corpus, or some
         of the tokens, `z[:, chosen]`.
+
+    Examples
+    --------
+    >>> from hdp_nb.evaluation.diagnostics import posterior_similarity
+    >>> posterior_similarity([[0, 0, 1], [1, 1, 1]])
+    array([[1. , 1. , 0.5],
+           [1. , 1. , 0.5],
+           [0.5, 0.5, 1. ]])
     """
     z = np.atleast_2d(np.asarray(z))
     if z.ndim != 2 or z.size == 0 or not np.issubdtype(z.dtype, np.integer) or z.min() < 0:

@@ -251,6 +251,16 @@ class Effects(NamedTuple):
         How the design is made of covariates.
     data : pandas.DataFrame
         Covariates of the documents.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP
+    >>> from hdp_nb.evaluation.effects import effects, make_effects
+    >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+    >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+    >>> found = effects(hdp, covariates, "~ party")
+    >>> found.terms, found.topics[-1], found.draws.shape[1] == len(found.terms)
+    (['Intercept', 'party[T.b]'], -1, True)
     """
 
     terms: list[str]
@@ -265,7 +275,18 @@ class Effects(NamedTuple):
 
     @property
     def estimates(self) -> np.ndarray:
-        "Posterior means of the effects, shape (n_terms, n_topics)."
+        """Posterior means of the effects, shape (n_terms, n_topics).
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> from hdp_nb.evaluation.effects import effects, make_effects
+        >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+        >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+        >>> found = effects(hdp, covariates, "~ party + year")
+        >>> found.estimates.shape == (len(found.terms), len(found.topics))
+        True
+        """
         return self.draws.mean(axis=0)
 
     def linear(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -280,6 +301,17 @@ class Effects(NamedTuple):
         mean, sd, freedom, unsure : float arrays, shape (n, n_topics)
             Equations (F3) and (F4) of the notebook; the last is the fraction of the variance that
             is due to unknown proportions.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> from hdp_nb.evaluation.effects import effects, make_effects
+        >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+        >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+        >>> found = effects(hdp, covariates, "~ party + year")
+        >>> mean, sd, freedom, unsure = found.linear([[1, 1, 0.5]])  # intercept, party b, year
+        >>> print(round(mean.sum(), 6))
+        1.0
         """
         rows = np.atleast_2d(np.asarray(rows, float))
         b = rows @ self.draws
@@ -322,6 +354,16 @@ class Effects(NamedTuple):
         pandas.DataFrame
             `topic`, `label`, `existence`, `term`, `estimate`, `sd`, `low`, `high`, and `unsure`,
             the fraction of the variance that is there because the proportions are unknown.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> from hdp_nb.evaluation.effects import effects, make_effects
+        >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+        >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+        >>> table = effects(hdp, covariates, "~ party + year").table(level=0.9)
+        >>> list(table)
+        ['topic', 'label', 'existence', 'term', 'estimate', 'sd', 'low', 'high', 'unsure']
         """
         return self._frame(np.eye(len(self.terms)), "term", self.terms, level)
 
@@ -342,6 +384,17 @@ class Effects(NamedTuple):
         ------
         ValueError
             A name or a value that the covariates do not have.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> from hdp_nb.evaluation.effects import effects, make_effects
+        >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+        >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+        >>> found = effects(hdp, covariates, "~ party + year")
+        >>> found.design({"party": ["a", "b"], "year": [0.5, 0.5]})
+        array([[1. , 0. , 0.5],
+               [1. , 1. , 0.5]])
         """
         if isinstance(data, Mapping):
             data = {name: np.atleast_1d(value) for name, value in data.items()}
@@ -383,6 +436,16 @@ class Effects(NamedTuple):
         -------
         pandas.DataFrame
             As `table`, with `row` (of `data`) in place of `term`.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> from hdp_nb.evaluation.effects import effects, make_effects
+        >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+        >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+        >>> expected = effects(hdp, covariates, "~ party + year").at({"year": [0.0, 1.0]})
+        >>> expected.groupby("row")["estimate"].sum().round(6).tolist()
+        [1.0, 1.0]
         """
         rows = self.design(data)
         return self._frame(rows, "row", range(len(rows)), level)
@@ -400,6 +463,16 @@ class Effects(NamedTuple):
         -------
         pandas.DataFrame
             As `at`.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> from hdp_nb.evaluation.effects import effects, make_effects
+        >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+        >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+        >>> table = effects(hdp, covariates, "~ party").contrast({"party": "b"}, {"party": "a"})
+        >>> list(table)
+        ['topic', 'label', 'existence', 'row', 'estimate', 'sd', 'low', 'high', 'unsure']
         """
         rows = self.design(of) - self.design(against)
         return self._frame(rows, "row", range(len(rows)), level)
@@ -475,6 +548,16 @@ def effects(
     -----
     The method of composition, equations (F1) to (F7) of the notebook. Effects are a little too
     small, because the topics were found without the covariates, (F6).
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP
+    >>> from hdp_nb.evaluation.effects import effects, make_effects
+    >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+    >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+    >>> found = effects(hdp, covariates, "~ party + year")
+    >>> found.terms
+    ['Intercept', 'party[T.b]', 'year']
     """
     samples, node, found = _samples_of("effects", model, consensus)
     data, tokens = _as_frame("covariates", covariates), samples[0].documents.sum(axis=1)
@@ -568,6 +651,15 @@ def plot_effects(
     ------
     ValueError
         There is no such covariate or topic.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP
+    >>> from hdp_nb.evaluation.effects import effects, make_effects, plot_effects
+    >>> corpus, covariates, truth = make_effects(40, 50, random_state=0)
+    >>> hdp = HDP(eta=0.1, n_iter=20, random_state=0).fit(corpus)
+    >>> figure = plot_effects(effects(hdp, covariates, "~ party + year"), "year")
+    >>> figure.savefig("effects.png")
     """
     if name not in found.data.columns:
         columns = ", ".join(map(str, found.data.columns))
@@ -648,6 +740,13 @@ def make_effects(
     ------
     ValueError
         A number out of its range.
+
+    Examples
+    --------
+    >>> from hdp_nb.evaluation.effects import make_effects
+    >>> corpus, covariates, truth = make_effects(40, 50, n_topics=3, random_state=0)
+    >>> corpus.n_docs, sorted(covariates), truth.b.shape
+    (40, ['party', 'year'], (3, 3))
     """
     check_count(n_docs=n_docs, doc_len=doc_len, n_words=n_words, n_topics=n_topics)
     check_int("n_topics", n_topics, 2)

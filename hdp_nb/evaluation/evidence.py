@@ -172,14 +172,34 @@ class _Powered(FranchiseSampler):
         self.power = _check_power(self, power)
 
     def params(self) -> dict[str, Any]:
-        "Return what identifies model and data in a checkpoint."
+        """Return what identifies model and data in a checkpoint.
+
+        Examples
+        --------
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.evaluation.evidence import PoweredHDP
+        >>> PoweredHDP(make_bars(20, 20, grid=3, random_state=0)[0], power=0.5).params()["power"]
+        0.5
+        """
         return {**super().params(), "power": self.power}
 
     def _sweep(self, rng, state):
         return self._drive(_sweep_powered, rng, state, (self.power, self._finite))
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
-        "Resample tokens, tables and parameters; the trace's log_joint is the log density of (Z1)."
+        """Resample tokens, tables and parameters; the trace's log_joint is the log density of (Z1).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.evaluation.evidence import PoweredHDP
+        >>> sampler = PoweredHDP(make_bars(20, 20, grid=3, random_state=0)[0], power=0.5)
+        >>> rng = np.random.default_rng(0)
+        >>> state, info = sampler.sweep(rng, sampler.init(rng))
+        >>> info["log_joint"] > info["log_likelihood"]
+        True
+        """
         state, info = super().sweep(rng, state)
         info["log_joint"] -= (1 - self.power) * info["log_likelihood"]
         return state, info
@@ -199,6 +219,16 @@ class PoweredHDP(_Powered, DirectSampler):
     ------
     ValueError
         An argument is not one of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.evaluation.evidence import PoweredHDP
+    >>> from hdp_nb.mcmc.chain import run_chain
+    >>> sampler = PoweredHDP(make_bars(20, 20, grid=3, random_state=0)[0], power=0.5)
+    >>> run_chain(sampler, np.random.default_rng(0), 10).trace["n_topics"].shape
+    (10,)
     """
 
     _finite = False
@@ -218,6 +248,17 @@ class PoweredLDA(_Powered, LDASampler):
     ------
     ValueError
         An argument is not one of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.evaluation.evidence import PoweredLDA
+    >>> from hdp_nb.mcmc.chain import run_chain
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> sampler = PoweredLDA(bars, n_topics=6, power=0.5)
+    >>> run_chain(sampler, np.random.default_rng(0), 10).trace["log_joint"].shape
+    (10,)
     """
 
     _finite = True
@@ -245,6 +286,15 @@ class Evidence(NamedTuple):
         Of the likelihood; for `TreeHDP` and `NestedDP` the u of (Z5).
     means : float array, shape (n_steps + 1,)
         Mean of log p(x | z) at every power; for these two with the eta of every u.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.evaluation.evidence import log_evidence
+    >>> bars = make_bars(5, 10, grid=2, random_state=0)[0]
+    >>> found = log_evidence(LDA(1, eta=0.5), bars, n_steps=10, n_sweeps=20, burn_in=5)
+    >>> found
+    log evidence -70.01, standard error 0.00; backward -70.01, 0.00 (by integration -70.01)
     """
 
     log_p: float
@@ -257,7 +307,16 @@ class Evidence(NamedTuple):
 
     @property
     def agrees(self) -> bool:
-        "Whether both ways give the same, within three standard errors or a fifth."
+        """Whether both ways give the same, within three standard errors or a fifth.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA, make_bars
+        >>> from hdp_nb.evaluation.evidence import log_evidence
+        >>> bars = make_bars(5, 10, grid=2, random_state=0)[0]
+        >>> log_evidence(LDA(1, eta=0.5), bars, n_steps=10, n_sweeps=20, burn_in=5).agrees
+        True
+        """
         error = math.hypot(self.error, self.backward_error)
         return abs(self.log_p - self.backward) <= max(3 * error, 0.2)
 
@@ -466,6 +525,16 @@ def log_evidence(
     -----
     Equations (Z3) to (Z6) of the notebook. The order of words in documents counts: it is the
     probability of sequences, not of counts, so that models of the same X can be compared.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.evaluation.evidence import log_evidence
+    >>> bars = make_bars(10, 20, grid=2, random_state=0)[0]
+    >>> one = log_evidence(LDA(1, eta=0.5), bars, n_steps=10, n_sweeps=50, burn_in=10)
+    >>> four = log_evidence(LDA(4, eta=0.5), bars, n_steps=10, n_sweeps=50, burn_in=10)
+    >>> four.log_p > one.log_p
+    True
     """
     R = check_int("n_steps", n_steps, 2)
     path, S = _path_of(model, X, R), check_int("n_sweeps", n_sweeps, 8)

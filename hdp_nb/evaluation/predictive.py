@@ -236,6 +236,16 @@ class PredictiveChecks(NamedTuple):
     words : dict of int -> dict of str -> (float, float, float)
         Topics: the most frequent words of each, with their (Q2), that of replicates, and the
         standard score.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.evaluation.predictive import check_words
+    >>> corpus = make_bars(40, 40, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, n_chains=1, random_state=0).fit(corpus)
+    >>> found = check_words(lda, corpus, n_samples=2, n_replicates=5)
+    >>> found.statistics, found.replicated.shape
+    ([('documents', 'nats'), ('burstiness', 'ratio')], (2, 6, 2, 5))
     """
 
     statistics: list[tuple[str, str]]
@@ -275,6 +285,16 @@ class PredictiveChecks(NamedTuple):
             `component`, `label`, `statistic`, `observed`, `replicated`, `score` (differences in
             standard deviations of the replicates), `p` (share of replicates as extreme), `verdict`:
             fits, slight, misfit, or too little to tell.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA, make_bars
+        >>> from hdp_nb.evaluation.predictive import check_words
+        >>> corpus = make_bars(40, 40, grid=3, random_state=0)[0]
+        >>> lda = LDA(6, n_iter=10, n_chains=1, random_state=0).fit(corpus)
+        >>> table = check_words(lda, corpus, n_samples=2).table()
+        >>> list(table)
+        ['component', 'label', 'statistic', 'observed', 'replicated', 'score', 'p', 'verdict']
         """
         columns: dict[str, list] = {
             name: []
@@ -289,7 +309,18 @@ class PredictiveChecks(NamedTuple):
         return as_table(columns)
 
     def verdict(self) -> str:
-        "Say in a line or two what does not fit."
+        """Say in a line or two what does not fit.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA, make_bars
+        >>> from hdp_nb.evaluation.predictive import check_words
+        >>> corpus = make_bars(40, 40, grid=3, random_state=0)[0]
+        >>> one = LDA(1, n_iter=10, n_chains=1, random_state=0).fit(corpus)  # of six
+        >>> print(check_words(one, corpus, n_samples=2).verdict())
+        documents: 1 of 1 misfit, 0 slightly: 7, 1, 4
+        burstiness: 1 of 1 misfit, 0 slightly: 7, 1, 4
+        """
         n = len(self.components)
         told = []
         for i, (name, _) in enumerate(self.statistics):
@@ -392,6 +423,16 @@ def check_words(
     Notes
     -----
     After Mimno and Blei (2011).
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.evaluation.predictive import check_words
+    >>> corpus = make_bars(40, 40, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, n_chains=1, random_state=0).fit(corpus)
+    >>> found = check_words(lda, corpus, groups={"half": [0, 1] * 20}, n_samples=2)
+    >>> [name for name, unit in found.statistics]
+    ['documents', 'burstiness', 'half']
     """
     samples, node = _topic_samples(model)
     found = model.consensus_as_shown() if consensus is None else consensus
@@ -516,6 +557,15 @@ def check_steps(
     ValueError
         The model keeps no states of steps, X are not the steps of its fit, or the emission is
         one in which observations depend on each other.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDPHMM
+    >>> from hdp_nb.evaluation.predictive import check_steps
+    >>> x = ([0, 1, 0, 0, 0] * 4 + [2, 2, 2, 1, 2] * 4) * 4
+    >>> hmm = HDPHMM(n_iter=40, n_chains=1, random_state=0).fit(x)
+    >>> [name for name, unit in check_steps(hmm, x, n_samples=5).statistics]
+    ['run lengths', 'succession']
     """
     check_is_fitted(model)
     if not isinstance(model, SampledModel) or not hasattr(model, "n_states_"):
@@ -570,6 +620,15 @@ def plot_checks(found: PredictiveChecks, *, fig: "Figure | None" = None) -> "Fig
     matplotlib.figure.Figure
         A grey bar is the range of 95% of the replicates, a point the mean that was observed: blue
         where it fits, orange where it is slight, red where it is a misfit.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.evaluation.predictive import check_words, plot_checks
+    >>> corpus = make_bars(40, 40, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, n_chains=1, random_state=0).fit(corpus)
+    >>> figure = plot_checks(check_words(lda, corpus, n_samples=2))
+    >>> figure.savefig("checks.png")
     """
     n = len(found.statistics)
     fig = new_figure(7, 0.8 + 0.19 * max(len(found.components), 3)) if fig is None else fig

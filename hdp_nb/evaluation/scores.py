@@ -55,6 +55,15 @@ def document_completion(
     ValueError
         The model has no `log_predictive`, no document is long enough to hold out a token, or X is
         texts and the model does not know how to count them.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, Unigram, document_completion, make_bars
+    >>> train, test = make_bars(60, 40, grid=4, random_state=0)[0].split_docs(0.2, rng=0)
+    >>> lda = LDA(8, n_iter=40, n_chains=1, random_state=0).fit(train)
+    >>> score = document_completion(lda, test, random_state=0)
+    >>> score > document_completion(Unigram().fit(train), test, random_state=0)
+    True
     """
     if not hasattr(model, "log_predictive"):
         raise ValueError(f"model must be a fitted topic model, with log_predictive, got {model!r}")
@@ -80,6 +89,13 @@ def perplexity(mean_log_probability: float) -> float:
     -------
     float
         The number of equally likely words that would be as hard to guess (Teh et al. 2006, eq 54).
+
+    Examples
+    --------
+    >>> import math
+    >>> from hdp_nb.evaluation.scores import perplexity
+    >>> round(perplexity(math.log(1 / 100)))
+    100
     """
     return math.exp(-mean_log_probability)
 
@@ -98,6 +114,13 @@ class Unigram(BaseEstimator):
         Smoothed share of every word in all tokens of the fit.
     n_features_in_ : int
         The number of words.
+
+    Examples
+    --------
+    >>> from hdp_nb import Unigram
+    >>> model = Unigram(eta=0.5).fit([[3, 0], [1, 0]])
+    >>> model.probabilities_
+    array([0.9, 0.1])
     """
 
     def __init__(self, eta: float = 0.5) -> None:
@@ -114,6 +137,12 @@ class Unigram(BaseEstimator):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from hdp_nb import Unigram
+        >>> Unigram(eta=1.0).fit([[3, 1], [1, 1]]).probabilities_
+        array([0.625, 0.375])
         """
         check_positive(eta=self.eta)
         counts = as_corpus(X).word_counts() + self.eta
@@ -139,17 +168,42 @@ class Unigram(BaseEstimator):
         -------
         float array, shape (heldout.n_tokens,)
             Natural logarithms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import Unigram
+        >>> model = Unigram(eta=0.5).fit([[3, 0], [1, 0]])
+        >>> np.exp(model.log_predictive(None, [[1, 1]])).round(2)
+        array([0.9, 0.1])
         """
         check_is_fitted(self)
         return np.log(self.probabilities_[as_corpus(heldout, n_words=self.n_features_in_).x])
 
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        "Yield its one topic with weight 1, which is all that `left_to_right` needs."
+        """Yield its one topic with weight 1, which is all that `left_to_right` needs.
+
+        Examples
+        --------
+        >>> from hdp_nb import Unigram
+        >>> [(topics, weights)] = Unigram(eta=0.5).fit([[3, 0], [1, 0]]).posterior_topics()
+        >>> topics, weights
+        (array([[0.9],
+               [0.1]]), array([1.]))
+        """
         check_is_fitted(self)
         return iter([(self.probabilities_[:, None], np.ones(1))])
 
     def score(self, X: "Corpus | ArrayLike", y: None = None) -> float:
-        "Return the score of `document_completion` for the documents X."
+        """Return the score of `document_completion` for the documents X.
+
+        Examples
+        --------
+        >>> from hdp_nb import Unigram, make_bars
+        >>> corpus = make_bars(40, 40, grid=4, random_state=0)[0]
+        >>> print(round(Unigram().fit(corpus).score(corpus), 1))
+        -2.7
+        """
         return document_completion(self, X, random_state=0)
 
 # %% ../../nbs/11_evaluation/01_scores.ipynb #e83fa7e5
@@ -284,6 +338,16 @@ def left_to_right(
         The model has neither of the two methods, or an argument is bad.
     TypeError
         `posterior_topics` of the model refuses.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, Unigram, left_to_right, make_bars
+    >>> train, test = make_bars(60, 40, grid=4, random_state=0)[0].split_docs(0.1, rng=0)
+    >>> lda = LDA(8, n_iter=40, n_chains=1, random_state=0).fit(train)
+    >>> left_to_right(lda, test, random_state=0) > left_to_right(Unigram().fit(train), test)
+    True
+    >>> left_to_right(lda, test, n_particles=2, by_document=True).shape
+    (6,)
     """
     if not (hasattr(model, "score_samples") or hasattr(model, "posterior_topics")):
         raise ValueError(
@@ -395,6 +459,14 @@ def coherence_npmi(topics: Any, X: "Corpus | ArrayLike", n_words: int = 10) -> C
     ------
     ValueError
         A topic has fewer than two words, or a word is not in X's vocabulary.
+
+    Examples
+    --------
+    >>> from hdp_nb import coherence_npmi, count_texts
+    >>> texts = ["ship at sea", "ship and sea", "bread and wine", "wine with bread"]
+    >>> X = count_texts(texts, stop_words="english")
+    >>> coherence_npmi([["ship", "sea"], ["ship", "wine"]], X, n_words=2).topics.round(2)
+    array([ 1., -1.])
     """
     n_words, corpus = check_int("n_words", n_words, 2), as_corpus(count_for(topics, X))
     topics = _word_ids(topics, corpus, n_words)

@@ -39,10 +39,29 @@ class Sampler(Protocol):
     changes during a run, so that several chains may share one. After `init` and after every
     `sweep` the counts in a state are those that its assignments give, and components in use are
     numbered 0, ..., K - 1. The same generator gives the same chain bit by bit, resumed or not.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.mcmc.chain import Sampler
+    >>> from hdp_nb.topics.direct import DirectSampler
+    >>> isinstance(DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0]), Sampler)
+    True
     """
 
     def init(self, rng: np.random.Generator) -> Any:
-        "Draw the first state, a NamedTuple of arrays."
+        """Draw the first state, a NamedTuple of arrays.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> state = sampler.init(np.random.default_rng(0))
+        >>> state.z.shape
+        (400,)
+        """
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict]:
         """Draw the next state, often in the arrays of `state`, which must not be used again.
@@ -51,16 +70,61 @@ class Sampler(Protocol):
         -------
         state : the next state
         info : dict from name to number, for the trace; the same names after every sweep
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> rng = np.random.default_rng(0)
+        >>> state, info = sampler.sweep(rng, sampler.init(rng))
+        >>> sorted(info)[:5]
+        ['alpha', 'eta', 'gamma', 'log_joint', 'log_likelihood']
         """
 
     def snapshot(self, state: Any) -> Any:
-        "Return what predictions need of a state: arrays, or a dict or NamedTuple of them."
+        """Return what predictions need of a state: arrays, or a dict or NamedTuple of them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> counts = sampler.snapshot(sampler.init(np.random.default_rng(0)))
+        >>> int(counts.n_vk.sum())
+        400
+        """
 
     def params(self) -> dict:
-        "Return what identifies model and data in a checkpoint: numbers, strings, arrays, None."
+        """Return what identifies model and data in a checkpoint: numbers, strings, arrays, None.
+
+        Examples
+        --------
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0], eta=0.2)
+        >>> sampler.params()["eta"]
+        0.2
+        """
 
     def check(self, state: Any) -> None:
-        "Raise a ValueError unless this state, or kept sample, is one that the sampler can make."
+        """Raise a ValueError unless this state, or kept sample, is one that the sampler can make.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> state = sampler.init(np.random.default_rng(0))
+        >>> sampler.check(state)
+        >>> sampler.check(state._replace(n_k=state.n_k + 1))
+        Traceback (most recent call last):
+            ...
+        ValueError: n_k[0] must be ..., counted again, got ...
+        """
 
     def start(self, k: int) -> "Sampler":
         """Return a sampler of the same posterior whose chains begin with `k` components.
@@ -73,6 +137,15 @@ class Sampler(Protocol):
         ValueError
             `k` is not a whole number from 1 to the largest that the model allows, or the
             number of components is not free.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> int(sampler.start(3).init(np.random.default_rng(0)).K)
+        3
         """
 
 
@@ -119,6 +192,17 @@ class Chain:
         Whether the run was stopped before all its sweeps were done.
     burn_in : int
         Number of the first sweep whose state may be kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.mcmc.chain import run_chain
+    >>> from hdp_nb.topics.direct import DirectSampler
+    >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+    >>> chain = run_chain(sampler, np.random.default_rng(0), 20, burn_in=10)
+    >>> chain.n_done, len(chain.samples), chain.interrupted
+    (20, 10, False)
     """
 
     state: Any
@@ -558,6 +642,17 @@ def run_chain(
     CheckpointError
         A ValueError too: if the checkpoint is cut off, foreign, made with other parameters (named
         in the message) or longer than n_iter. The file is left as it is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.mcmc.chain import run_chain
+    >>> from hdp_nb.topics.direct import DirectSampler
+    >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+    >>> chain = run_chain(sampler, np.random.default_rng(0), 20, burn_in=10, thin=2)
+    >>> len(chain.samples), chain.trace["n_topics"].shape
+    (5, (20,))
     """
     schedule = _Schedule(n_iter, burn_in, thin)
     file = _Checkpoint(checkpoint, checkpoint_every, resume, seed)
@@ -665,6 +760,18 @@ def run_chains(
         If an argument is wrong.
     CheckpointError
         If one of the checkpoints can't be resumed, see `run_chain`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.mcmc.chain import run_chains
+    >>> from hdp_nb.topics.direct import DirectSampler
+    >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+    >>> apart = [sampler.start(1), sampler.start(10)]
+    >>> chains = run_chains(apart, np.random.default_rng(0), 2, 20, burn_in=10)
+    >>> [len(chain.samples) for chain in chains]
+    [10, 10]
     """
     schedule = _Schedule(n_iter, burn_in, thin)
     _check(rng, schedule, _Checkpoint(checkpoint, checkpoint_every, resume, seed))

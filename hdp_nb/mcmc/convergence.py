@@ -141,7 +141,18 @@ JUDGED = (
 
 
 class ConvergenceWarning(exceptions.ConvergenceWarning):
-    "The chains of a fit disagree: what it says depends on where they began."
+    """The chains of a fit disagree: what it says depends on where they began.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from hdp_nb import HDP, ConvergenceWarning, make_bars
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", ConvergenceWarning)  # "error" would raise it
+    ...     hdp = HDP(n_iter=4, random_state=0).fit(make_bars(20, 20, random_state=0)[0])
+    >>> hdp.converged_
+    False
+    """
 
 
 class Agreement(NamedTuple):
@@ -166,17 +177,42 @@ class Agreement(NamedTuple):
 
 # %% ../../nbs/05_mcmc/04_convergence.ipynb #3794fe13
 class Convergence(dict):
-    "Dict from the name of a quantity to Agreement, which prints as a table."
+    """Dict from the name of a quantity to Agreement, which prints as a table.
+
+    Examples
+    --------
+    >>> from hdp_nb.mcmc.convergence import judge
+    >>> judge({"n_topics": [[3, 4] * 20, [5, 6] * 20]})
+                chain 0    chain 1    R-hat    ESS  agree
+    n_topics        3.5        5.5    2.216      3  NO
+    """
 
     @property
     def converged(self) -> bool | None:
-        "Whether all that is judged agrees; None if there is one chain only, or nothing to judge."
+        """Whether all that is judged agrees; None if there is one chain only, or nothing to judge.
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import judge
+        >>> judge({"n_topics": [[3, 4] * 20, [5, 6] * 20]}).converged
+        False
+        >>> judge({"n_topics": [[3, 4] * 20, [4, 3] * 20]}).converged
+        True
+        """
         verdicts = [row.ok for row in self.values() if row.ok is not None]
         return all(verdicts) if verdicts else None
 
     @property
     def worst(self) -> str:
-        "Name of the quantity with the largest R-hat among those that disagree; '' if none does."
+        """Name of the quantity with the largest R-hat among those that disagree; '' if none does.
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import judge
+        >>> table = judge({"n_topics": [[3, 4] * 20, [5, 6] * 20], "share_1": [[0.4] * 40] * 2})
+        >>> table.worst
+        'n_topics'
+        """
         bad = [name for name, row in self.items() if row.ok is False]
         return max(bad, key=self._badness, default="")
 
@@ -185,6 +221,14 @@ class Convergence(dict):
 
         Empty if they agree, or if there is one only. Quantities with too few effective draws are
         named only if there are no others.
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import judge
+        >>> table = judge({"n_topics": [[3, 4] * 20, [5, 6] * 20]})
+        >>> print(table.finding())
+        the 2 chains do not agree on n_topics (3.5 against 5.5); no number of components can be
+        trusted yet.
         """
         if self.converged is not False:
             return ""
@@ -208,6 +252,15 @@ class Convergence(dict):
         """Say what the chains disagree about after so many sweeps, and what to do; or nothing.
 
         Where all these sweeps are burn-in, that is what there is to say.
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import judge
+        >>> table = judge({"n_topics": [[3, 4] * 20, [5, 6] * 20]})
+        >>> print(table.advice(n_sweeps=80, burn_in=40))
+        After 80 sweeps the 2 chains do not agree on n_topics (3.5 against 5.5); no number of
+        components can be trusted yet. Run longer (n_iter='auto', or above 80) or more chains
+        (n_chains), and see convergence_.
         """
         if burn_in and n_sweeps <= burn_in:
             return (
@@ -240,7 +293,14 @@ class Convergence(dict):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, dict]:
-        "Return every row as a dict of what JSON knows; what is not finite is None."
+        """Return every row as a dict of what JSON knows; what is not finite is None.
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import judge
+        >>> judge({"n_topics": [[3, 3, 3, 3], [3, 3, 3, 3]]}).to_json()
+        {'n_topics': {'means': [3.0, 3.0], 'rhat': None, 'ess': None, 'ok': True}}
+        """
         finite = lambda value: value if math.isfinite(value) else None
         return {
             name: {
@@ -253,7 +313,15 @@ class Convergence(dict):
         }
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        "Return every row as an array: the means, R-hat, effective draws, and ok (NaN for None)."
+        """Return every row as an array: the means, R-hat, effective draws, and ok (NaN for None).
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import judge
+        >>> table = judge({"n_topics": [[3, 4] * 20, [5, 6] * 20]})
+        >>> table.to_arrays()["n_topics"].round(1)
+        array([3.5, 5.5, 2.2, 3.1, 0. ])
+        """
         return {
             name: np.array([*row.means, row.rhat, row.ess, math.nan if row.ok is None else row.ok])
             for name, row in self.items()
@@ -261,7 +329,15 @@ class Convergence(dict):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "Convergence":
-        "Make the table of what `to_arrays` returned."
+        """Make the table of what `to_arrays` returned.
+
+        Examples
+        --------
+        >>> from hdp_nb.mcmc.convergence import Convergence, judge
+        >>> table = judge({"n_topics": [[3, 4] * 20, [5, 6] * 20]})
+        >>> Convergence.from_arrays(table.to_arrays()) == table
+        True
+        """
         return cls(
             (
                 name,
@@ -320,6 +396,14 @@ def judge(
         also `log_likelihood`. Beside numbers of topics or states above a share, or of clusters,
         that of all topics or states is not judged. Where there is none of these, as of a sampler
         of one's own, all quantities are judged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.mcmc.convergence import judge
+    >>> draws = np.random.default_rng(0).normal(size=(2, 200))
+    >>> judge({"alpha": draws}).converged, judge({"alpha": draws + [[0], [5]]}).converged
+    (True, False)
     """
     draws = traces if isinstance(traces, Mapping) else _after_burn_in(traces)
     table = Convergence()

@@ -129,6 +129,17 @@ def exact_posterior(n: int, log_joint: Callable[[tuple[int, ...]], float]) -> Ex
     Returns
     -------
     ExactPosterior
+
+    Examples
+    --------
+    >>> from hdp_nb.mcmc.exact import exact_posterior
+    >>> exact = exact_posterior(3, lambda z: 0.0)  # five partitions, all equally likely
+    >>> exact.p_K
+    array([0. , 0.2, 0.6, 0.2])
+    >>> exact.together
+    array([[1. , 0.4, 0.4],
+           [0.4, 1. , 0.4],
+           [0.4, 0.4, 1. ]])
     """
     zs = partitions(n)
     log_w = np.array([log_joint(z) for z in zs])
@@ -175,6 +186,14 @@ def posterior_error(draws: Iterable[Sequence[int]], exact: ExactPosterior) -> fl
     ------
     ValueError
         If there is no draw, or one that is not of n observations.
+
+    Examples
+    --------
+    >>> from hdp_nb.mcmc.exact import exact_posterior, posterior_error
+    >>> exact = exact_posterior(3, lambda z: 0.0)
+    >>> draws = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 1), (0, 1, 2)]
+    >>> round(posterior_error(draws, exact), 3), round(posterior_error(draws[1:4], exact), 3)
+    (0.0, 0.4)
     """
     K, together, _ = _frequencies(draws, exact)
     return float(max(abs(K - exact.p_K).sum() / 2, abs(together - exact.together).max()))
@@ -203,6 +222,15 @@ def posterior_scores(
     ------
     ValueError
         If there are fewer than two chains, or draws are not as they should be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.mcmc.exact import exact_posterior, partitions, posterior_scores
+    >>> exact, rng = exact_posterior(3, lambda z: 0.0), np.random.default_rng(0)
+    >>> chains = [rng.choice(partitions(3), 500) for _ in range(10)]
+    >>> max(map(abs, posterior_scores(chains, exact).values())) < 4
+    True
     """
     found = [_frequencies(draws, exact) for draws in chains]
     if len(found) < 2:
@@ -272,6 +300,21 @@ def joint_distribution_test(
     -----
     UserWarning
         If a statistic never moved, so that the test says nothing of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.mcmc.exact import joint_distribution_test
+    >>> def moved(sd):  # by draws of a Normal mean given one observation
+    ...     return joint_distribution_test(
+    ...         np.random.default_rng(0),
+    ...         prior_draw=lambda rng: rng.normal(),
+    ...         data_draw=lambda rng, mean: rng.normal(mean),
+    ...         sweep=lambda rng, mean, y: rng.normal(y / 2, sd),
+    ...         statistics=lambda mean, y: {"square": mean**2},
+    ...     )
+    >>> abs(moved(sd=0.5**0.5)["square"]) < 4, abs(moved(sd=0.5)["square"]) < 4
+    (True, False)
     """
     check_int("n_draws", n_draws, 2)
     check_int("n_rounds", n_rounds, 1)

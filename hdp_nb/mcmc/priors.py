@@ -30,6 +30,13 @@ class ConcentrationPrior(NamedTuple):
         FIXED, GAMMA or LOG_NORMAL.
     first, second : float
         Parameters of the family: shape and rate, or mean and standard deviation of the logarithm.
+
+    Examples
+    --------
+    >>> from hdp_nb import Gamma
+    >>> prior = Gamma(2, 1)
+    >>> prior, prior.free, prior.start
+    (Gamma(2, 1), True, 2.0)
     """
 
     kind: int
@@ -38,12 +45,27 @@ class ConcentrationPrior(NamedTuple):
 
     @property
     def free(self) -> bool:
-        "Whether the parameter is to be inferred; otherwise it is held fixed."
+        """Whether the parameter is to be inferred; otherwise it is held fixed.
+
+        Examples
+        --------
+        >>> from hdp_nb import Gamma
+        >>> from hdp_nb.mcmc.priors import fixed_prior
+        >>> Gamma(1, 1).free, fixed_prior().free
+        (True, False)
+        """
         return self.kind != FIXED
 
     @property
     def start(self) -> float:
-        "Where a chain begins: the mean of a Gamma prior, the median of a log-normal one."
+        """Where a chain begins: the mean of a Gamma prior, the median of a log-normal one.
+
+        Examples
+        --------
+        >>> from hdp_nb import Gamma, LogNormal
+        >>> round(Gamma(3, 2).start, 6), LogNormal(0, 1).start
+        (1.5, 1.0)
+        """
         if self.kind == GAMMA:
             log_start = math.log(self.first) - math.log(self.second)
         else:
@@ -61,13 +83,30 @@ class ConcentrationPrior(NamedTuple):
         return math.exp(self.log_density(x))
 
     def log_density(self, x: float) -> float:
-        "Natural logarithm of the density at x > 0, normalised; 0 where the parameter is fixed."
+        """Natural logarithm of the density at x > 0, normalised; 0 where the parameter is fixed.
+
+        Examples
+        --------
+        >>> from hdp_nb import Gamma
+        >>> Gamma(1, 1).log_density(2.0)
+        -2.0
+        """
         return log_density(self, float(x))
 
     def resample(
         self, rng: np.random.Generator, x: float, power: float = 0.0, rate: float = 0.0
     ) -> float:
-        "Draw from, or move within, the density proportional to prior(x) x^power exp(-rate x)."
+        """Draw from, or move within, the density proportional to prior(x) x^power exp(-rate x).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import Gamma
+        >>> rng, prior = np.random.default_rng(0), Gamma(1, 1)
+        >>> draws = [prior.resample(rng, 1.0, power=4, rate=9) for _ in range(2000)]
+        >>> print(round(np.mean(draws), 1))  # of Gamma(1 + 4, 1 + 9)
+        0.5
+        """
         shape, start = conjugate_part(self)
         return resample_from(rng, self, float(x), shape + power, start + rate)
 
@@ -81,6 +120,12 @@ def fixed_prior() -> ConcentrationPrior:
     Returns
     -------
     ConcentrationPrior
+
+    Examples
+    --------
+    >>> from hdp_nb.mcmc.priors import fixed_prior
+    >>> fixed_prior().free
+    False
     """
     return FIXED_PRIOR
 

@@ -449,6 +449,12 @@ def point_partition(samples: Sequence[ArrayLike]) -> int:
     Notes
     -----
     Meila (2007); Wade and Ghahramani (2018).
+
+    Examples
+    --------
+    >>> from hdp_nb.mixtures.dp import point_partition
+    >>> point_partition([[0, 1, 2, 2], [0, 0, 1, 1], [1, 1, 0, 0], [0, 0, 0, 1]])
+    1
     """
 
     def n_log_n(labels):

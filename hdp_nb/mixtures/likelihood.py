@@ -97,6 +97,17 @@ class Likelihood:
         If a required part is missing.
     ValueError
         If only some of the four parts that concern explicit parameters are given.
+
+    Examples
+    --------
+    >>> from hdp_nb.mixtures.likelihood import poisson
+    >>> prior = poisson.make_prior()
+    >>> data = poisson.check_data([3, 5, 4], prior)
+    >>> stats = poisson.init_stats(prior, 1)
+    >>> for i in range(3):
+    ...     poisson.add(stats, 0, data, i)
+    >>> poisson.expected(prior, stats, 1)
+    {'rate': array([[3.25]])}
     """
 
     name: str
@@ -217,6 +228,15 @@ def register(likelihood: Likelihood) -> Likelihood:
     ------
     ValueError
         If it is not a `Likelihood`, or has the name of one of the package's own.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from hdp_nb.mixtures.likelihood import likelihoods, poisson, register
+    >>> events = register(replace(poisson, name="events"))  # DPMixture("events") is a model now
+    >>> likelihoods["events"] is events
+    True
+    >>> _ = likelihoods.pop("events")
     """
     if not isinstance(likelihood, Likelihood):
         raise ValueError(f"likelihood must be a Likelihood, got {type(likelihood).__name__}")

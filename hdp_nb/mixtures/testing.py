@@ -541,6 +541,12 @@ def check_likelihood(
         If `fam` is no `Likelihood` or has no examples where no `X` is given, if there are fewer
         than 4 observations, or if `only` names no check, or one that there is not for this
         likelihood. Also what `fam.make_prior` and `fam.check_data` say of hyperparameters and data.
+
+    Examples
+    --------
+    >>> from hdp_nb.mixtures.likelihood import poisson
+    >>> from hdp_nb.mixtures.testing import check_likelihood
+    >>> check_likelihood(poisson, [0, 2, 5, 1], only=["chain_rule", "add_remove", "total"])
     """
     if not isinstance(fam, Likelihood):
         raise ValueError(f"fam must be a Likelihood, got {type(fam).__name__}")

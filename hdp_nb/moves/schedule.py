@@ -393,6 +393,18 @@ class TopicMoves:
     ------
     ValueError
         If an argument is not one of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.mcmc.chain import run_chain
+    >>> from hdp_nb.moves.schedule import TopicMoves
+    >>> from hdp_nb.topics.direct import DirectSampler
+    >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+    >>> chain = run_chain(TopicMoves(sampler, n_moves=3, tune=0), np.random.default_rng(0), 5)
+    >>> chain.trace["moves_proposed"]
+    array([3., 3., 3., 3., 3.])
     """
 
     def __init__(
@@ -452,7 +464,18 @@ class TopicMoves:
         return TopicMoves(base, None, self.tune, least=self.least)
 
     def params(self) -> dict[str, Any]:
-        "Return what identifies model and data in a checkpoint."
+        """Return what identifies model and data in a checkpoint.
+
+        Examples
+        --------
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> {name: moves.params()[name] for name in ("moves_base", "n_moves")}
+        {'moves_base': 'DirectSampler', 'n_moves': 3}
+        """
         return {
             **self.base.params(),
             "moves_base": type(self.base).__name__,
@@ -462,7 +485,20 @@ class TopicMoves:
         }
 
     def init(self, rng: np.random.Generator) -> MoveState:
-        "Draw the first state of a chain: that of `base`."
+        """Draw the first state of a chain: that of `base`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> state = moves.init(np.random.default_rng(0))
+        >>> int(state.n_done), state.z.shape
+        (0, (400,))
+        """
         state = MoveState(self.base.init(rng), *(np.array(0) for _ in range(5)))
         return state if self.sample is None else state._replace(sample=self.sample.init(rng))
 
@@ -471,6 +507,17 @@ class TopicMoves:
 
         With 1,000 words or more there are no moves from then on until `tune` sweeps are done, as
         with fifty topics.
+
+        Examples
+        --------
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> moves.anneal_for(5)
+        >>> moves.tune
+        5
         """
         self._cool = n
         if self._p is not _LARGE:
@@ -479,7 +526,21 @@ class TopicMoves:
             self.sample.anneal_for(n)
 
     def within(self, seconds: float, n_iter: int) -> None:
-        "Before a run of n_iter sweeps that ends after so many seconds: moves are to leave time."
+        """Before a run of n_iter sweeps that ends after so many seconds: moves are to leave time.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.mcmc.chain import run_chain
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> moves.within(seconds=2.0, n_iter=10)
+        >>> run_chain(moves, np.random.default_rng(0), 10).n_done
+        10
+        """
         self._time = seconds, n_iter
         if self.sample is not None:
             self.sample.within(seconds, n_iter)
@@ -495,18 +556,58 @@ class TopicMoves:
         return min(max(sweeps - 1, 1) / _ANNEALED, 1.0)
 
     def start(self, k: int) -> "TopicMoves":
-        "Return the same moves around `base.start(k)`, whose chains begin with `k` topics."
+        """Return the same moves around `base.start(k)`, whose chains begin with `k` topics.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> int(moves.start(3).init(np.random.default_rng(0)).K)
+        3
+        """
         other = copy.copy(self)
         other.base = self.base.start(k)
         other.sample = other._for_sample()
         return other
 
     def snapshot(self, state: MoveState) -> Any:
-        "Return what `base` keeps of its state."
+        """Return what `base` keeps of its state.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> type(moves.snapshot(moves.init(np.random.default_rng(0)))).__name__
+        'TopicCounts'
+        """
         return self.base.snapshot(state.base)
 
     def check(self, state: Any) -> None:
-        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        """Refuse a state, or a kept sample, that no chain of this sampler can have.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> state = moves.init(np.random.default_rng(0))
+        >>> moves.check(state)
+        >>> moves.check(state._replace(quiet=np.array(-1)))
+        Traceback (most recent call last):
+            ...
+        ValueError: quiet must be finite, at least 0, at most 2147483648, got -1
+        """
         self.base.check(checked_base(state, self.tune))
         if self.sample is not None and isinstance(state, MoveState):
             self.sample.check(state.sample)
@@ -613,6 +714,19 @@ class TopicMoves:
         state : MoveState
         info : dict
             Row of the trace of `base`, and the numbers of moves proposed and accepted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.moves.schedule import TopicMoves
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+        >>> moves = TopicMoves(DirectSampler(bars), n_moves=3, tune=0)
+        >>> rng = np.random.default_rng(0)
+        >>> state, info = moves.sweep(rng, moves.init(rng))
+        >>> info["moves_proposed"]
+        3
         """
         done, tally = int(state.n_done), np.zeros((KINDS, 2), np.int64)
         if done == self.tune:

@@ -310,6 +310,17 @@ def draw_plates(model: Mapping[str, Any], ax: "Axes | None" = None) -> "Axes":
     ValueError
         Names that are not in the grid or occur twice, arrows that run in a circle or through other
         nodes, frames with nodes that do not belong to the plate.
+
+    Examples
+    --------
+    >>> from hdp_nb.plotting.plates import draw_plates
+    >>> model = {
+    ...     "grid": "alpha pi_j z_ji x_ji",
+    ...     "edges": ["alpha -> pi_j -> z_ji -> x_ji"],
+    ...     "plates": [("J", "pi_j z_ji x_ji"), ("N_j", "z_ji x_ji")],
+    ...     "observed": "x_ji",
+    ... }
+    >>> draw_plates(model).figure.savefig("plates.png")
     """
     if not isinstance(model, Mapping) or "grid" not in model or not {*model} <= {*_KEYS}:
         raise ValueError(

@@ -138,6 +138,15 @@ def plot_topics(
     ------
     ValueError
         An argument of another kind or length, named in the message.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, count_texts
+    >>> from hdp_nb.plotting.plots import plot_topics
+    >>> texts = ["ship at sea", "sea and storm", "bread and wine", "wine with bread"] * 3
+    >>> lda = LDA(2, n_iter=10, random_state=0).fit(count_texts(texts))
+    >>> figure = plot_topics(lda, n_words=4)
+    >>> figure.savefig("topics.png")
     """
     phi = _word_weights("model", model, "topics x words")
     which, sizes = _largest(model, shares, check_int("n_topics", n_topics, 1), len(phi))
@@ -255,6 +264,15 @@ def plot_trace(
     ------
     ValueError
         An argument of another kind or length, named in the message.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.plotting.plots import plot_trace
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> hdp = HDP(n_iter=10, random_state=0).fit(bars)
+    >>> figure = plot_trace(hdp, ["n_topics", "log_joint"])
+    >>> figure.savefig("trace.png")
     """
     burn_in = getattr(trace, "burn_in_", None) if burn_in is None else burn_in
     burn_in = check_int("burn_in", burn_in, 1) if burn_in else 0
@@ -376,6 +394,15 @@ def plot_shares(
     ------
     ValueError
         An argument of another kind or length, named in the message.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.plotting.plots import plot_shares
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(bars)
+    >>> figure = plot_shares(lda, ["before"] * 10 + ["after"] * 10)
+    >>> figure.savefig("shares.png")
     """
     names, shares = _shares_by_group(doc_topic, groups, weights)
     if kind not in ("panels", "stacked"):
@@ -503,6 +530,14 @@ def plot_bars_topics(
     ------
     ValueError
         An argument of another kind or length, named in the message.
+
+    Examples
+    --------
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.plotting.plots import plot_bars_topics
+    >>> corpus, truth = make_bars(20, 20, grid=3, random_state=0)
+    >>> figure = plot_bars_topics(truth.phi, n_cols=6)
+    >>> figure.savefig("bars.png")
     """
     phi = _word_weights("components", components, "topics x words")
     side = round(phi.shape[1] ** 0.5) if side is None else check_int("side", side, 1)
@@ -586,6 +621,16 @@ def shares_by_group(
     Notes
     -----
     Equation (H1) of the notebook.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.plotting.plots import shares_by_group
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(bars)
+    >>> found = shares_by_group(lda, ["before"] * 10 + ["after"] * 10)
+    >>> found.groups.tolist(), found.shares.sum(axis=1)
+    (['after', 'before'], array([1., 1.]))
     """
     check_is_fitted(model)
     known = np.asarray(groups)
@@ -658,6 +703,15 @@ def plot_topics_over_time(
     ------
     ValueError
         An argument of another kind or length, named in the message.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, make_bars
+    >>> from hdp_nb.plotting.plots import plot_topics_over_time
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=10, random_state=0).fit(bars)
+    >>> figure = plot_topics_over_time(lda, range(1990, 2010), bins=4, n_topics=3)
+    >>> figure.savefig("years.png")
     """
     found = shares_by_group(model, times, bins, weights)
     labels = model.topic_labels_

@@ -172,6 +172,15 @@ def play_sticks(alpha: float = 3.0, n: int = 100, seed: int = 0) -> Any:
     Returns
     -------
     ipywidgets.interactive
+
+    Examples
+    --------
+    >>> from contextlib import redirect_stdout
+    >>> from hdp_nb.plotting.widgets import play_sticks
+    >>> with redirect_stdout(None):  # outside of Jupyter figures print their size
+    ...     widget = play_sticks(alpha=1.0, n=50)
+    >>> {slider.description: slider.value for slider in widget.children[:-1]}
+    {'concentration': 1.0, 'draws': 50, 'seed': 0}
     """
     return _play(
         draw_sticks,
@@ -370,6 +379,15 @@ def play_seating(
     Returns
     -------
     ipywidgets.interactive
+
+    Examples
+    --------
+    >>> from contextlib import redirect_stdout
+    >>> from hdp_nb.plotting.widgets import play_seating
+    >>> with redirect_stdout(None):  # outside of Jupyter figures print their size
+    ...     widget = play_seating(lengths=(5, 5))
+    >>> [slider.description for slider in widget.children[:-1]]
+    ['customers', 'alpha', 'gamma', 'seed']
     """
 
     def draw(step: int, alpha: float, gamma: float, seed: int) -> Any:
@@ -418,6 +436,15 @@ def learn(model: Any, corpus: "Corpus | ArrayLike") -> list[Sweep]:
     ------
     ValueError
         States of the model have no counts of words in topics.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.plotting.widgets import learn
+    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
+    >>> sweeps = learn(HDP(n_iter=10, n_chains=1, random_state=0), bars)
+    >>> len(sweeps), sweeps[-1].phi.shape[1]
+    (10, 9)
     """
     seen: list[Sweep] = []
 
@@ -496,6 +523,17 @@ def play_topics(sweeps: Sequence[Sweep]) -> Any:
     Returns
     -------
     ipywidgets.interactive
+
+    Examples
+    --------
+    >>> from contextlib import redirect_stdout
+    >>> from hdp_nb import HDP, make_bars
+    >>> from hdp_nb.plotting.widgets import learn, play_topics
+    >>> sweeps = learn(HDP(n_iter=10, n_chains=1), make_bars(20, 20, grid=3, random_state=0)[0])
+    >>> with redirect_stdout(None):  # outside of Jupyter figures print their size
+    ...     widget = play_topics(sweeps)
+    >>> widget.children[0].max
+    10
     """
     return _play(
         partial(show_topics, sweeps),

@@ -80,6 +80,14 @@ class FiniteHMM(BaseEstimator):
         the bound ("vb").
     vocabulary_ : list of str or None
         Words of the Corpus of the fit, which a later Corpus must be over.
+
+    Examples
+    --------
+    >>> from hdp_nb.sequences.finite import FiniteHMM
+    >>> X = ([0, 1, 0, 0, 0] * 5 + [2, 2, 2, 1, 2] * 5) * 4
+    >>> hmm = FiniteHMM(2, random_state=0).fit(X)
+    >>> sorted(hmm.emissionprob_.round(1).tolist())
+    [[0.0, 0.2, 0.8], [0.8, 0.2, 0.0]]
     """
 
     def __init__(
@@ -125,6 +133,13 @@ class FiniteHMM(BaseEstimator):
         ------
         ValueError
             A bad argument or bad data, named in the message.
+
+        Examples
+        --------
+        >>> from hdp_nb.sequences.finite import FiniteHMM
+        >>> hmm = FiniteHMM(2, n_iter=10, random_state=0).fit([[0, 0, 1], [1, 1, 1, 0]])
+        >>> hmm.transmat_.shape
+        (2, 2)
         """
         K = check_int("n_states", self.n_states, 1)
         if self.method not in ("ml", "map", "vb"):
@@ -219,6 +234,13 @@ class FiniteHMM(BaseEstimator):
         Returns
         -------
         float array, one natural logarithm per sequence
+
+        Examples
+        --------
+        >>> from hdp_nb.sequences.finite import FiniteHMM
+        >>> hmm = FiniteHMM(2, random_state=0).fit([0, 1] * 20)
+        >>> hmm.score_samples([[0, 1, 0, 1, 0], [1, 0, 1]]).shape
+        (2,)
         """
         known = {"prior": self.prior_, "vocab": self.vocabulary_}
         _, sequences = check_sequences(X, lengths, "categorical", **known)
@@ -234,5 +256,13 @@ class FiniteHMM(BaseEstimator):
         return out
 
     def score(self, X: Any, lengths: Any = None) -> float:
-        "Log probability of all sequences together, the sum of `score_samples`, as in hmmlearn."
+        """Log probability of all sequences together, the sum of `score_samples`, as in hmmlearn.
+
+        Examples
+        --------
+        >>> from hdp_nb.sequences.finite import FiniteHMM
+        >>> hmm = FiniteHMM(2, random_state=0).fit([0, 1] * 20)
+        >>> hmm.score([0, 1, 0, 1]) > hmm.score([0, 0, 1, 1])
+        True
+        """
         return float(self.score_samples(X, lengths).sum())

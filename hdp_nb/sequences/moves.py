@@ -57,6 +57,19 @@ class StateMoves:
     ------
     ValueError
         If an argument is not one of these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.mcmc.chain import run_chain
+    >>> from hdp_nb.sequences.emissions import hmm_emission
+    >>> from hdp_nb.sequences.moves import StateMoves
+    >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+    >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+    >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+    >>> chain = run_chain(moves, np.random.default_rng(0), 5)
+    >>> chain.trace["moves_proposed"]
+    array([3., 3., 3., 3., 3.])
     """
 
     def __init__(
@@ -71,7 +84,18 @@ class StateMoves:
         self._matrix = sum(a.size for a in base.emission.init(base.prior, 1) if a.ndim == 3)
 
     def params(self) -> dict[str, Any]:
-        "Return what identifies model and data in a checkpoint."
+        """Return what identifies model and data in a checkpoint.
+
+        Examples
+        --------
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> {name: moves.params()[name] for name in ("moves_base", "n_moves")}
+        {'moves_base': 'HMMSampler', 'n_moves': 3}
+        """
         return {
             **self.base.params(),
             "moves_base": type(self.base).__name__,
@@ -80,23 +104,88 @@ class StateMoves:
         }
 
     def init(self, rng: np.random.Generator) -> MoveState:
-        "Draw the first state of a chain: that of `base`."
+        """Draw the first state of a chain: that of `base`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> state = moves.init(np.random.default_rng(0))
+        >>> int(state.n_done), state.z.shape
+        (0, (20,))
+        """
         return MoveState(self.base.init(rng), *(np.array(0) for _ in range(5)))
 
     def anneal_for(self, n: int) -> None:
-        "End the annealing after n sweeps: between two runs, where time may end the next."
+        """End the annealing after n sweeps: between two runs, where time may end the next.
+
+        Examples
+        --------
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> moves.anneal_for(5)
+        >>> moves.tune
+        5
+        """
         self.tune = n
 
     def start(self, k: int) -> "StateMoves":
-        "Return the same moves around `base.start(k)`, whose chains begin with `k` states."
+        """Return the same moves around `base.start(k)`, whose chains begin with `k` states.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> int(moves.start(1).init(np.random.default_rng(0)).K)
+        1
+        """
         return with_attributes(self, base=self.base.start(k))
 
     def snapshot(self, state: MoveState) -> Any:
-        "Return what `base` keeps of its state."
+        """Return what `base` keeps of its state.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> type(moves.snapshot(moves.init(np.random.default_rng(0)))).__name__
+        'StateCounts'
+        """
         return self.base.snapshot(state.base)
 
     def check(self, state: Any) -> None:
-        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        """Refuse a state, or a kept sample, that no chain of this sampler can have.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> state = moves.init(np.random.default_rng(0))
+        >>> moves.check(state)
+        >>> moves.check(state._replace(quiet=np.array(-1)))
+        Traceback (most recent call last):
+            ...
+        ValueError: quiet must be finite, at least 0, at most 2147483648, got -1
+        """
         self.base.check(checked_base(state, self.tune))
 
     def _cost(self, used):
@@ -144,6 +233,19 @@ class StateMoves:
         state : MoveState
         info : dict
             Row of the trace of `base`, and the numbers of moves proposed and accepted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb.sequences.emissions import hmm_emission
+        >>> from hdp_nb.sequences.moves import StateMoves
+        >>> from hdp_nb.sequences.samplers import HMMSampler, check_sequences
+        >>> data = check_sequences([0, 1, 0, 2] * 5, None, "categorical", None, 3)
+        >>> moves = StateMoves(HMMSampler(hmm_emission("categorical"), *data), n_moves=3, tune=0)
+        >>> rng = np.random.default_rng(0)
+        >>> state, info = moves.sweep(rng, moves.init(rng))
+        >>> info["moves_proposed"]
+        3
         """
         done = int(state.n_done)
         if done == self.tune:

@@ -513,7 +513,17 @@ class DirectSampler(FranchiseSampler):
     _many = 1000  # topics from which on lists are faster than rows
 
     def init(self, rng: np.random.Generator) -> Any:
-        "Draw the first state of a chain."
+        """Draw the first state of a chain.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.direct import DirectSampler
+        >>> sampler = DirectSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> sampler.init(np.random.default_rng(0)).z.shape
+        (400,)
+        """
         if isinstance(self.begin, str):
             state = add_weights(rng, empty_franchise(self.corpus, *self._hyperparameters()))
             state.z[:] = -1

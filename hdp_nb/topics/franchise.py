@@ -613,13 +613,36 @@ class FranchiseSampler:
         ------
         ValueError
             `k` is not a whole number of at least 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.franchise import FranchiseSampler
+        >>> sampler = FranchiseSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> int(sampler.start(3).init(np.random.default_rng(0)).K)
+        3
         """
         other = copy.copy(self)
         other.begin = check_int("k", k, 1)
         return other
 
     def check(self, state: Any) -> None:
-        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        """Refuse a state, or a kept sample, that no chain of this sampler can have.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.franchise import FranchiseSampler
+        >>> sampler = FranchiseSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> state = sampler.init(np.random.default_rng(0))
+        >>> sampler.check(state)
+        >>> sampler.check(state._replace(n_k=state.n_k + 1))
+        Traceback (most recent call last):
+            ...
+        ValueError: n_k[0] must be ..., counted again, got ...
+        """
         check_kept_or_state(state, self.corpus)
 
     def _given_state(self) -> Any:
@@ -694,5 +717,16 @@ class FranchiseSampler:
         return state.n_k
 
     def snapshot(self, state: Any) -> TopicCounts:
-        "Return the words of the topics, their weights (K2), hyperparameters, and the documents."
+        """Return the words of the topics, their weights (K2), hyperparameters, and the documents.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.franchise import FranchiseSampler
+        >>> sampler = FranchiseSampler(make_bars(20, 20, grid=3, random_state=0)[0])
+        >>> counts = sampler.snapshot(sampler.init(np.random.default_rng(0)))
+        >>> int(counts.n_vk.sum())
+        400
+        """
         return keep_counts(state, self._weights(state), self.corpus)

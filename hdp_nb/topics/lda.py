@@ -202,7 +202,17 @@ class LDASampler(DirectSampler):
         return {**super().params(), "n_topics": self.n_topics, "learned": self.learned}
 
     def init(self, rng: np.random.Generator) -> DirectState:
-        "Draw the first state of a chain."
+        """Draw the first state of a chain.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.lda import LDASampler
+        >>> sampler = LDASampler(make_bars(20, 20, grid=3, random_state=0)[0], n_topics=6)
+        >>> sampler.init(np.random.default_rng(0)).z.shape
+        (400,)
+        """
         c, K = self.corpus, self.n_topics
         state = empty_franchise(c, self.alpha, self.gamma, self.eta, capacity=16 * -(-K // 16))
         state.z[:] = (
@@ -231,11 +241,35 @@ class LDASampler(DirectSampler):
         ------
         ValueError
             `k` is not a whole number from 1 to `n_topics`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.lda import LDASampler
+        >>> sampler = LDASampler(make_bars(20, 20, grid=3, random_state=0)[0], n_topics=6)
+        >>> state = sampler.start(2).init(np.random.default_rng(0))
+        >>> int((state.n_k > 0).sum())
+        2
         """
         return with_attributes(self, begin=check_int("k", k, 1, self.n_topics))
 
     def check(self, state: Any) -> None:
-        "Refuse a state, or a kept sample, that no chain of this sampler can have."
+        """Refuse a state, or a kept sample, that no chain of this sampler can have.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.topics.lda import LDASampler
+        >>> sampler = LDASampler(make_bars(20, 20, grid=3, random_state=0)[0], n_topics=6)
+        >>> state = sampler.init(np.random.default_rng(0))
+        >>> sampler.check(state)
+        >>> sampler.check(state._replace(n_k=state.n_k + 1))
+        Traceback (most recent call last):
+            ...
+        ValueError: n_k[0] must be ..., counted again, got ...
+        """
         check_kept_or_state(state, self.corpus, fixed=True)
 
     def _sweep(self, rng, state):
