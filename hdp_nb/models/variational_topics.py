@@ -102,6 +102,15 @@ class VariationalTopics(BaseTopicModel):
         weight : float array, shape (capacity,)
             Parameters of the Dirichlet distribution of a new document's proportions, alpha beta_k;
             0 for columns that are not topics.
+
+        Examples
+        --------
+        >>> from hdp_nb import VariationalHDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = VariationalHDP(n_topics=6, random_state=0).fit(corpus)
+        >>> [(phi, weight)] = model.posterior_topics()
+        >>> phi.shape, weight.shape
+        ((9, 8), (8,))
         """
         state = self._posterior()
         V, K = state.lam.shape
@@ -137,6 +146,15 @@ class VariationalTopics(BaseTopicModel):
         -------
         float array, shape (heldout.n_tokens,)
             Natural logarithms, in the order of `heldout.x`.
+
+        Examples
+        --------
+        >>> from hdp_nb import VariationalHDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = VariationalHDP(n_topics=6, random_state=0).fit(corpus[:40])
+        >>> log_p = model.log_predictive(*corpus[40:].split_tokens(0.2, 0))
+        >>> log_p.shape, bool(log_p.mean() > -2.1)  # each of nine words at random: -2.2
+        ((80,), True)
         """
         seen, unseen = self._parts(observed, heldout)
         return np.log(predict_tokens(seen, unseen, self._posterior(), unrepresented, self.n_jobs))
