@@ -67,8 +67,7 @@ def is_missing(name):
 
 @pytest.mark.parametrize("name", [*with_examples()])
 def test_examples_print_what_they_say(name, tmp_path, monkeypatch):
-    "Each on its own: it imports what it needs."
-    monkeypatch.chdir(tmp_path)
+    "Each on its own: it imports what it needs, and writes into a folder of its own."
     module, report, n = import_module(name), [], 0
     runner = doctest.DocTestRunner(optionflags=FLAGS)
     printed = np.printoptions(precision=8, suppress=False, linewidth=75, threshold=1000)
@@ -80,6 +79,8 @@ def test_examples_print_what_they_say(name, tmp_path, monkeypatch):
             text = inspect.cleandoc(doc_of(thing))
             test = doctest.DocTestParser().get_doctest(text, {}, thing_name, name, 0)
             n += len(test.examples)
+            (tmp_path / thing_name).mkdir()
+            monkeypatch.chdir(tmp_path / thing_name)
             runner.run(test, out=report.append)
     assert n and not report, "".join(report)
 
