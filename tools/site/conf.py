@@ -53,6 +53,7 @@ default_role, smartquotes = "literal", False  # straight quotes in what is typed
 autodoc_member_order, autodoc_typehints = "bysource", "none"
 toc_object_entries_show_parents, add_function_parentheses = "hide", False
 autosummary_generate = ["api.md"]
+copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True  # not copied
 numpydoc_show_class_members = False
 
 html_theme, html_title, html_favicon = "pydata_sphinx_theme", "hdp_nb", "static/icon.svg"
