@@ -484,7 +484,7 @@ class HDPHMM(SampledModel):
         >>> import numpy as np
         >>> from hdp_nb import HDPHMM
         >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", init=3, n_iter=60, n_chains=1, random_state=0)
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
         >>> likely, odd = model.fit(X).score_samples([0, 1, 0, 9, 0, 9, 0, 9], lengths=[4, 4])
         >>> bool(likely > odd)
         True
@@ -521,7 +521,7 @@ class HDPHMM(SampledModel):
         >>> import numpy as np
         >>> from hdp_nb import HDPHMM
         >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", init=3, n_iter=60, n_chains=1, random_state=0)
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
         >>> model.fit(X).score([0, 1, 0, 9]) > model.score([0, 9, 0, 9])
         True
         """
@@ -547,7 +547,7 @@ class HDPHMM(SampledModel):
         >>> import numpy as np
         >>> from hdp_nb import HDPHMM
         >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", init=3, n_iter=60, n_chains=1, random_state=0)
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
         >>> model.fit(X).predict([0, 1, -1, 8, 9])
         array([0, 0, 0, 1, 1])
         """
@@ -579,7 +579,7 @@ class HDPHMM(SampledModel):
         >>> import numpy as np
         >>> from hdp_nb import HDPHMM
         >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", init=3, n_iter=60, n_chains=1, random_state=0)
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
         >>> model.fit(X).predict_proba([0, 1, -1, 8, 9]).argmax(axis=1)
         array([0, 0, 0, 1, 1])
         """
@@ -610,7 +610,7 @@ class HDPHMM(SampledModel):
         >>> import numpy as np
         >>> from hdp_nb import HDPHMM
         >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", init=3, n_iter=60, n_chains=1, random_state=0)
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
         >>> steps, states = model.fit(X).sample(30, random_state=0)
         >>> steps.shape, states.shape
         ((30, 1), (30,))

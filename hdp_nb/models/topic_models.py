@@ -393,7 +393,7 @@ class HDP(GibbsTopicModel):
     --------
     >>> from hdp_nb import HDP
     >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
-    >>> model = HDP(n_iter=100, random_state=0).fit(docs)
+    >>> model = HDP(n_iter=200, random_state=0).fit(docs)
     >>> model.n_topics_, model.top_words(2)
     (2, [['tea', 'milk'], ['sea', 'boat']])
     >>> model.topic_shares_.round(1), model.converged_

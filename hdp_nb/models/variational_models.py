@@ -335,9 +335,11 @@ class OnlineHDP(VariationalTopics):
     --------
     >>> from hdp_nb import OnlineHDP, make_bars
     >>> corpus, _ = make_bars(400, 50, grid=3, random_state=0)
-    >>> model = OnlineHDP(n_topics=6, n_passes=5, random_state=0).fit(corpus)
-    >>> model.components_.shape, model.transform(corpus[:4]).shape
-    ((6, 9), (4, 7))
+    >>> model = OnlineHDP(n_topics=3, n_passes=10, random_state=0).fit(corpus)
+    >>> model.n_topics_  # three rows and three columns
+    6
+    >>> model.transform(corpus[:4]).shape
+    (4, 7)
     """
 
     looks_: dict[str, np.ndarray]
@@ -404,9 +406,10 @@ class OnlineHDP(VariationalTopics):
         --------
         >>> from hdp_nb import OnlineHDP, make_bars
         >>> corpus, _ = make_bars(400, 50, grid=3, random_state=0)
-        >>> model = OnlineHDP(n_topics=3, n_passes=10, random_state=0).fit(corpus)
-        >>> model.n_topics_  # three rows and three columns
-        6
+        >>> model, steps = OnlineHDP(n_topics=6, split_merge=False, n_passes=5, random_state=0), []
+        >>> model = model.fit(corpus, callback=lambda step, state: steps.append(step))
+        >>> model.components_.shape, len(steps)
+        ((6, 9), 20)
         """
         options, corpus = self._options(), self._corpus(X, reset=True)
         rng, docs = as_rng(self.random_state), distinct_words(corpus)
