@@ -145,6 +145,14 @@ def Gamma(shape: float, rate: float) -> ConcentrationPrior:
     ------
     ValueError
         If a parameter is not a finite number above 0.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, Gamma
+    >>> round(Gamma(2, 4).start, 6)  # the mean
+    0.5
+    >>> HDP(alpha=Gamma(2, 4), gamma=1.0).alpha
+    Gamma(2, 4)
     """
     numeric = all(isinstance(x, numbers.Real) and 0 < x < math.inf for x in (shape, rate))
     if not numeric:
@@ -172,6 +180,14 @@ def LogNormal(mean: float, sd: float) -> ConcentrationPrior:
     ------
     ValueError
         If a parameter is not finite, or `sd` is not above 0.
+
+    Examples
+    --------
+    >>> from hdp_nb import LogNormal
+    >>> LogNormal(0, 1).start  # the median
+    1.0
+    >>> LogNormal(0, 1)
+    LogNormal(0, 1)
     """
     numeric = all(isinstance(x, numbers.Real) and math.isfinite(x) for x in (mean, sd))
     if not (numeric and sd > 0):

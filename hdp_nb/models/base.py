@@ -270,6 +270,15 @@ class SampledModel(SavedModel):
         others : dict
             Further arguments of `hdp_nb.models.consensus.find_consensus`: nodes of documents,
             parameters, vocabulary.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> corpus, _ = make_bars(40, 30, grid=3, random_state=0)
+        >>> model = HDP(n_iter=40, n_chains=1, random_state=0).fit(corpus)
+        >>> samples, others = model.sampled_components()
+        >>> len(samples), samples[0].counts.shape[0]  # words
+        (3, 9)
         """
         check_is_fitted(self)
         return self._components()
@@ -297,6 +306,14 @@ class SampledModel(SavedModel):
         ------
         ValueError
             Fewer than two samples were kept.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = HDP(n_iter=100, random_state=0).fit(docs).consensus()
+        >>> found.n_components, found.existence[:2], found.top_words(2)
+        (2, array([1., 1.]), [['tea', 'milk'], ['sea', 'boat']])
         """
         samples, others = self.sampled_components()
         kept, cosine, labels = _MATCHED.get(self, (None, None, None))
@@ -320,6 +337,14 @@ class SampledModel(SavedModel):
         ------
         ValueError
             A chain was stopped before the end of the burn-in.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = LDA(2, n_iter=200, random_state=0).fit(docs)
+        >>> model.draws()["alpha"].shape  # chains, sweeps after the burn-in
+        (2, 100)
         """
         check_is_fitted(self)
         done = ~np.isnan(self.traces_["log_joint"])  # a chain that was stopped ends in NaN
@@ -345,6 +370,14 @@ class SampledModel(SavedModel):
         ------
         ImportError
             ArviZ is not installed: `pip install 'hdp_nb[arviz]'`.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = LDA(2, n_iter=200, random_state=0).fit(docs)
+        >>> dict(model.to_arviz()["posterior"]["alpha"].sizes)
+        {'chain': 2, 'draw': 100}
         """
         draws = self.draws()
         groups = {"posterior": draws, "sample_stats": {"log_joint": draws["log_joint"]}}
@@ -593,6 +626,14 @@ class TopicModel(Protocol):
         Share of all tokens, largest first; the rest of the tokens is in none of these topics.
     n_topics_ : int
     vocabulary_ : list of str or None
+
+    Examples
+    --------
+    >>> from hdp_nb import VariationalHDP
+    >>> from hdp_nb.models.base import TopicModel
+    >>> model = VariationalHDP(random_state=0).fit(["tea milk", "sea boat", "sea wind"])
+    >>> isinstance(model, TopicModel)
+    True
     """
 
     components_: np.ndarray
@@ -711,6 +752,13 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Returns
         -------
         array of str, shape (n_topics_ + 1,)
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA
+        >>> model = LDA(1, n_iter=20, n_chains=1, random_state=0).fit(["tea milk", "sea boat"])
+        >>> model.get_feature_names_out().tolist()
+        ['lda0', 'lda_rest']
         """
         names = super().get_feature_names_out()
         names[-1] = f"{type(self).__name__.lower()}_rest"
@@ -785,6 +833,16 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         float array, shape (n_docs, n_topics_ + 1)
             The last column is of all that is in none of the topics; rows sum to 1. A document's row
             does not depend on the others.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.transform(["tea milk tea tea milk", "sea boat sea sea wind"]).argmax(axis=1)
+        array([0, 1])
+        >>> HDP(n_iter=50, n_chains=1, random_state=0).fit_transform(docs).shape
+        (15, 3)
         """
         check_is_fitted(self)
         pi = self._transform(self._corpus(X))
@@ -859,6 +917,14 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         ------
         ValueError
             Bad counts, or no document with 3 tokens or more.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = HDP(n_iter=40, n_chains=1, random_state=0).fit(corpus[:40])
+        >>> model.score(corpus[40:]) > -2.1  # each of nine words at random: -2.2
+        True
         """
         rng = np.random.default_rng(0)
         observed, heldout = self._corpus(X).split_tokens(0.2, rng)
@@ -883,6 +949,14 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         Returns
         -------
         float
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = HDP(n_iter=40, n_chains=1, random_state=0).fit(corpus[:40])
+        >>> model.perplexity(corpus[40:]) < 9  # of nine words at random
+        True
         """
         return math.exp(-self.score(X))
 

@@ -398,6 +398,16 @@ class Consensus(NamedTuple):
         Where a component does not exist, the shares of it that are in each of the others, and in
         the rest; 0 for those that always exist.
     vocabulary : list of str or None
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> found = HDP(n_iter=100, random_state=0).fit(docs).consensus()
+    >>> print(str(found).split(",")[0])
+    2 components in 12 samples of 2 chains
+    >>> found.shares[:2].round(1)
+    array([0.6, 0.4])
     """
 
     existence: np.ndarray
@@ -420,7 +430,15 @@ class Consensus(NamedTuple):
 
     @property
     def n_components(self) -> int:
-        "How many components exist with a probability above one half: the first ones."
+        """How many components exist with a probability above one half: the first ones.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus().n_components
+        2
+        """
         return int((self.existence > 0.5).sum())
 
     @property
@@ -454,12 +472,32 @@ class Consensus(NamedTuple):
 
     @property
     def chain_existence(self) -> np.ndarray:
-        "Share of the samples of every chain that have a component, shape (n_chains, R)."
+        """Share of the samples of every chain that have a component, shape (n_chains, R).
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = LDA(2, n_iter=100, random_state=1).fit(docs).consensus()
+        >>> found.chain_existence  # a row for each chain
+        array([[1., 1.],
+               [1., 1.]])
+        """
         there = _there(self.labels, len(self.existence))
         return np.array([there[self.chain == c].mean(axis=0) for c in np.unique(self.chain)])
 
     def share_interval(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
-        """Return the central posterior intervals of the shares, each of shape (R,)."""
+        """Return the central posterior intervals of the shares, each of shape (R,).
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus()
+        >>> low, high = found.share_interval(0.8)
+        >>> bool(low[0] <= 0.6 <= high[0])
+        True
+        """
         return central_interval(self.share_draws, level)
 
     def word_interval(self, k: int, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
@@ -469,6 +507,15 @@ class Consensus(NamedTuple):
         ------
         ValueError
             There is no such component, or it has no words.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus()
+        >>> low, high = found.word_interval(0)
+        >>> found.vocabulary[low.argmax()], bool(low.max() < 0.5 < high.max())  # half of its words
+        ('tea', True)
         """
         if self.words is None or self.words_sd is None:
             raise ValueError("word_interval takes a consensus of topics; these are not over words")
@@ -482,6 +529,15 @@ class Consensus(NamedTuple):
         ------
         ValueError
             The samples hold nothing about documents.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus()
+        >>> low, high = found.document_interval()
+        >>> low[0].argmax().item(), bool(low[0].max() > 0.5)
+        (0, True)
         """
         if self.documents is None or self.documents_sd is None:
             raise ValueError("document_interval takes a consensus with documents; it has none")
@@ -499,6 +555,14 @@ class Consensus(NamedTuple):
         ------
         ValueError
             The samples hold nothing about documents.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus()
+        >>> found.proportions().argmax(axis=1)
+        array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
         """
         if self.documents is None:
             raise ValueError("proportions takes a consensus with documents; it has none")
@@ -512,6 +576,13 @@ class Consensus(NamedTuple):
         ------
         ValueError
             These are no topics.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus().top_words(3)
+        [['tea', 'milk', 'cup'], ['sea', 'boat', 'wind']]
         """
         if self.words is None:
             raise ValueError("top_words takes a consensus of topics; these are not over words")
@@ -523,6 +594,14 @@ class Consensus(NamedTuple):
         """Return the numbers of the documents with the most of every component that exists.
 
         Empty lists where the samples hold nothing about documents.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = ["tea milk tea", 3 * "tea cup milk tea ", 2 * "sea boat boat sea wind "]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.consensus().typical_documents(1)
+        [[1], [2]]
         """
         if self.documents is None:
             return [[] for _ in range(self.n_components)]
@@ -546,6 +625,14 @@ class Consensus(NamedTuple):
             `existence`, the probability that it exists; `share` of all tokens, which sum to 1, with
             the interval `share_low` to `share_high`; `words`, separated by commas; `documents`,
             the numbers of the three with the most of it.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> table = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus().topics(2)
+        >>> table["label"], table["words"]
+        (['tea, milk', 'sea, boat', 'all else'], ['tea, milk', 'sea, boat', ''])
         """
         words, n = self.top_words(n_words), self.n_components
         rest = 1 - self.share_draws[:, :n].sum(axis=1)
@@ -565,6 +652,15 @@ class Consensus(NamedTuple):
         """Return what component k goes into where it does not exist: number to share of it.
 
         Shares below `least` are left out; -1 is the rest. Empty for what always exists.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb.models.consensus import Components, find_consensus
+        >>> two, one = np.array([[9, 0], [1, 4]]), np.array([[9], [5]])  # topics of two words
+        >>> found = find_consensus([Components(n) for n in (two, two, one)], chain=[0, 0, 0])
+        >>> found.fate(0), found.fate(1)  # the second is in the first where it does not exist
+        ({}, {0: 1.0})
         """
         row = self.goes_into[check_int("k", k, 0, len(self.existence) - 1)]
         last = len(row) - 1
@@ -632,6 +728,15 @@ def find_consensus(
     ------
     ValueError
         There are fewer than two samples to match, or an argument is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.models.consensus import Components, find_consensus
+    >>> counts = np.array([[8, 0], [4, 0], [0, 6]])  # of three words in two topics
+    >>> found = find_consensus([Components(counts), Components(counts[:, ::-1])], chain=[0, 1])
+    >>> found.labels, found.shares.round(2)
+    ([array([0, 1]), array([1, 0])], array([0.67, 0.33]))
     """
     samples, chain = list(samples), np.asarray(chain)
     if len(samples) < 2 and labels is None:

@@ -46,6 +46,15 @@ class Topics:
     ------
     ValueError
         If a number is negative or not finite, a row is all 0, or lengths do not fit.
+
+    Examples
+    --------
+    >>> from hdp_nb import Topics
+    >>> topics = Topics([[6, 3, 0], [0, 1, 9]], [3, 1], ["tea", "milk", "sea"])
+    >>> topics
+    Topics(2 topics, 3 words)
+    >>> topics.components_[1], topics.topic_shares_
+    (array([0. , 0.1, 0.9]), array([0.75, 0.25]))
     """
 
     def __init__(self, components: Any, shares: Any = None, vocabulary: Any = None) -> None:
@@ -84,6 +93,12 @@ class Topics:
         -------
         list of list of str
             Most probable first; word ids as strings where there is no vocabulary.
+
+        Examples
+        --------
+        >>> from hdp_nb import Topics
+        >>> Topics([[6, 3, 0], [0, 1, 9]], vocabulary=["tea", "milk", "sea"]).top_words(2)
+        [['tea', 'milk'], ['sea', 'milk']]
         """
         n = check_int("n", n, 1)
         words = self.vocabulary_ or [str(v) for v in range(self.components_.shape[1])]
@@ -135,6 +150,18 @@ def write_topics(model: Any, path: str | Path, *, formulas: bool = False) -> Non
     ValueError
         If the path ends otherwise, if there are no topics, or if a table would hold the empty word
         or one with a carriage return.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from hdp_nb import Topics, write_topics
+    >>> write_topics(Topics([[3, 1, 0], [0, 1, 1]], [3, 1], ["tea", "milk", "sea"]), "topics.csv")
+    >>> print(Path("topics.csv").read_text())
+    word,0,1
+    ,0.75,0.25
+    tea,0.75,0.0
+    milk,0.25,0.5
+    sea,0.0,0.5
     """
     _fitted(model)
     phi, shares = model.components_.tolist(), model.topic_shares_.tolist()
@@ -192,6 +219,13 @@ def read_topics(path: str | Path) -> Topics:
     ------
     ValueError
         If the file is cut off or of another kind.
+
+    Examples
+    --------
+    >>> from hdp_nb import Topics, read_topics, write_topics
+    >>> write_topics(Topics([[3, 1, 0], [0, 1, 1]], [3, 1], ["tea", "milk", "sea"]), "topics.json")
+    >>> read_topics("topics.json").top_words(2)
+    [['tea', 'milk'], ['milk', 'sea']]
     """
     kind = Path(str(path).removesuffix(".gz")).suffix
     if kind not in (".csv", ".json"):
@@ -270,6 +304,15 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
     Of proportions with a last column of all else, as `transform` returns them, that column is left
     out, and rows are scaled to sum to 1. pyLDAvis takes at least two topics, and needs
     `sort_topics=False` to keep their order.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, to_pyldavis
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = LDA(2, n_iter=50, n_chains=1, random_state=0).fit(docs)
+    >>> data = to_pyldavis(model, docs)
+    >>> data["topic_term_dists"].shape, data["vocab"]
+    ((2, 6), ['boat', 'cup', 'milk', 'sea', 'tea', 'wind'])
     """
     _fitted(model)
     if doc_topic is None and isinstance(model, Topics):

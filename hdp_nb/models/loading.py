@@ -54,6 +54,14 @@ def load_model(path: PathLike) -> Any:
         does not know.
     OSError
         It is not there, or cannot be read.
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA, load_model
+    >>> model = LDA(2, n_iter=20, n_chains=1, random_state=0).fit(["tea milk", "sea boat"])
+    >>> model.save("model.npz")
+    >>> type(load_model("model.npz")).__name__
+    'LDA'
     """
     classes: tuple[Any, ...] = (
         HDP,

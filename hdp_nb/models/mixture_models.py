@@ -151,6 +151,16 @@ class DPMixture(ClusterMixin, SampledModel):
     sampler_ : str
         "collapsed" or "subclusters": which one `sampler` stands for.
     {burn_in_, thin_, converged_, convergence_, interrupted_}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import DPMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.vstack([rng.normal(0, 1, (60, 2)), rng.normal(8, 1, (40, 2))])
+    >>> model = DPMixture("normal", n_iter=100, random_state=0).fit(X)
+    >>> model.n_components_, np.bincount(model.labels_)
+    (2, array([60, 40]))
     """
 
     _absent = {"vocabulary_": None}
@@ -217,6 +227,14 @@ class DPMixture(ClusterMixin, SampledModel):
         ------
         ValueError
             A bad argument or bad data, named in the message.
+
+        Examples
+        --------
+        >>> from hdp_nb import DPMixture
+        >>> X = 12 * [[5, 3, 0]] + 8 * [[0, 1, 6]]  # counts of three kinds
+        >>> model = DPMixture("multinomial", n_iter=100, random_state=0).fit(X)
+        >>> model.labels_
+        array([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
         """
         sampler = self._take(X)
         moves = self._moves(sampler)
@@ -389,6 +407,14 @@ class DPMixture(ClusterMixin, SampledModel):
         -------
         int array, shape (n,)
             Clusters as numbered in `labels_`.
+
+        Examples
+        --------
+        >>> from hdp_nb import DPMixture
+        >>> X = 12 * [[5, 3, 0]] + 8 * [[0, 1, 6]]
+        >>> model = DPMixture("multinomial", n_iter=100, random_state=0).fit(X)
+        >>> model.predict([[1, 0, 4], [3, 3, 0]])
+        array([1, 0])
         """
         samples, C, membership = self._log_weights(X), self.n_components_, np.zeros(())
         for z, log_w in samples:
@@ -408,6 +434,16 @@ class DPMixture(ClusterMixin, SampledModel):
         -------
         float array, shape (n,)
             Natural logarithms of the averaged densities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import DPMixture
+        >>> X = np.random.default_rng(0).normal(0, 1, (60, 2))
+        >>> model = DPMixture("normal", n_iter=60, n_chains=1, random_state=0).fit(X)
+        >>> near, far = model.score_samples([[0, 0], [5, 5]])
+        >>> bool(near > far)
+        True
         """
         log_p = [logsumexp(log_w, axis=1) for _, log_w in self._log_weights(X)]
         return logsumexp(log_p, axis=0) - math.log(len(log_p))
@@ -424,5 +460,13 @@ class DPMixture(ClusterMixin, SampledModel):
         Returns
         -------
         float
+
+        Examples
+        --------
+        >>> from hdp_nb import DPMixture
+        >>> X = 12 * [[5, 3, 0]] + 8 * [[0, 1, 6]]
+        >>> model = DPMixture("multinomial", n_iter=100, random_state=0).fit(X)
+        >>> model.score([[4, 2, 0]]) > model.score([[3, 0, 3]])
+        True
         """
         return float(self.score_samples(X).mean())

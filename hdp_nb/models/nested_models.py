@@ -88,6 +88,15 @@ class _Nested(SampledTopicModel):
         ------
         ValueError
             A bad argument or bad counts, named in the message.
+
+        Examples
+        --------
+        >>> from hdp_nb import HNHDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> kinds = 9 * ["home"] + 6 * ["coast"]
+        >>> model = HNHDP(n_iter=20, n_chains=1, categories="kind", random_state=0)
+        >>> model.fit(docs, groups={"kind": kinds}).categories_.tolist()
+        ['coast', 'home']
         """
         corpus = with_groups(self._corpus(X, reset=True), groups)
         sampler = self._sampler(corpus)
@@ -214,6 +223,15 @@ class _Nested(SampledTopicModel):
         ------
         TypeError
             Always. See `score_samples` for the exact log probability of documents.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = ["tea milk", "sea boat", "sea wind"]
+        >>> NestedDP(n_iter=20, n_chains=1, random_state=0).fit(docs).posterior_topics()
+        Traceback (most recent call last):
+            ...
+        TypeError: NestedDP has no posterior_topics: ...
         """
         raise TypeError(
             f"{type(self).__name__} has no posterior_topics: a document's tokens share a cluster, "
@@ -241,6 +259,15 @@ class _Nested(SampledTopicModel):
         -------
         float array, shape (n_docs, n_clusters_ + 1)
             Columns are the clusters of `labels_`; the last is for none of them. Rows sum to 1.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.cluster_proba(["tea milk tea", "boat sea"]).round(1)
+        array([[1., 0., 0.],
+               [0., 1., 0.]])
         """
         check_is_fitted(self)
         predictive = self._predictive(self.samples_[self.best_])
@@ -259,6 +286,14 @@ class _Nested(SampledTopicModel):
         int array, shape (n_docs,)
             Clusters as numbered in `labels_`; -1 for a document without tokens, of which nothing
             but the clusters' sizes is known.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.predict(["tea milk tea", "boat sea", ""])
+        array([ 0,  1, -1])
         """
         label = self.cluster_proba(X)[:, :-1].argmax(axis=1)
         return np.where(self._corpus(X).doc_lengths > 0, label, -1)
@@ -283,6 +318,15 @@ class _Nested(SampledTopicModel):
         ------
         ValueError
             `least` is not above 0 and at most 1.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.co_clustering([0, 14])[:, [8, 9]].round()  # with one of each kind
+        array([[1., 0.],
+               [0., 1.]], dtype=float32)
         """
         check_is_fitted(self)
         rows = np.arange(len(self.labels_))[docs]
@@ -317,6 +361,15 @@ class _Nested(SampledTopicModel):
         -------
         float array, shape (n_docs,)
             Natural logarithms of the averaged probabilities.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> likely, mixed = model.score_samples(["tea milk tea", "tea boat tea"])
+        >>> bool(likely > mixed)
+        True
         """
         check_is_fitted(self)
         matrix = self._corpus(X).to_matrix()
@@ -347,6 +400,14 @@ class _Nested(SampledTopicModel):
         -------
         float array, shape (heldout.n_tokens,)
             Natural logarithms, in the order of `heldout.x`.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = NestedDP(n_iter=20, n_chains=1, random_state=0).fit(corpus[:40])
+        >>> model.log_predictive(*corpus[40:].split_tokens(0.2, 0)).shape
+        (80,)
         """
         seen, unseen = self._parts(observed, heldout)
         X, p = seen.to_matrix(), np.zeros(unseen.n_tokens)
@@ -427,6 +488,16 @@ class HNHDP(_Nested):
         `samples_[best_]` are the ones shown.
     {matches_, sample_chain_, topic_labels_, word_shares_, vocabulary_, n_features_in_, burn_in_,
     thin_}
+
+    Examples
+    --------
+    >>> from hdp_nb import HNHDP
+    >>> docs = 9 * ["day day tea tea milk cup"] + 6 * ["day day sea sea boat wind"]
+    >>> model = HNHDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+    >>> model.n_clusters_, model.labels_
+    (2, array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]))
+    >>> model.predict(["boat day sea", "day tea milk"])
+    array([1, 0])
     """
 
     def __init__(
@@ -501,6 +572,14 @@ class NestedDP(_Nested):
     samples_ : list of NestedCounts
         Kept samples of all chains; the clusters of `samples_[best_]` are the ones shown.
     {sample_chain_, matches_, vocabulary_, n_features_in_, burn_in_, thin_}
+
+    Examples
+    --------
+    >>> from hdp_nb import NestedDP
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+    >>> model.n_clusters_, model.labels_
+    (2, array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]))
     """
 
     _fixed: dict[str, Any] = {"global_topics": False}

@@ -109,6 +109,14 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         Consensus
             As `consensus()`, unless topics were merged or dropped: then its first components are
             the topics of `components_`, in the same order.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).drop_topics([1])
+        >>> model.consensus().n_components, model.consensus_as_shown().n_components
+        (2, 1)
         """
         found = self.consensus()
         shown = np.concatenate(found.labels)
@@ -150,6 +158,15 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         float array, shape (n_samples, n, n_topics_ + 1), or None
             Shares of the tokens of each group, the last of all else; NaN for groups without tokens.
             None where the samples do not hold the topics of documents.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> draws = model.group_draws(model.doc_topic_.argmax(axis=1), 2)
+        >>> draws.shape, draws.mean(axis=0).argmax(axis=1)  # samples, groups, topics and all else
+        ((4, 2, 3), array([0, 1]))
         """
         check_is_fitted(self)
         draws, to_group = [], csr_array(group_table(group, n).T)
@@ -177,6 +194,14 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         ------
         ValueError
             There is no such sample.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> corpus, _ = make_bars(40, 30, grid=3, random_state=0)
+        >>> model = HDP(n_iter=60, n_chains=1, random_state=0).fit(corpus)
+        >>> len(model.samples_), len(model.one_sample().samples_)
+        (4, 1)
         """
         check_is_fitted(self)
         i = int(self.best_) if i is None else check_int("i", i, 0, len(self.samples_) - 1)

@@ -248,6 +248,14 @@ class SavedModel(BaseEstimator):
         TypeError
             A parameter is of a kind that cannot be saved, or a kept sample is not what `_counts`
             names.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA, load_model
+        >>> model = LDA(2, n_iter=20, n_chains=1, random_state=0).fit(["tea milk", "sea boat"])
+        >>> model.save("model.npz")
+        >>> (load_model("model.npz").components_ == model.components_).all().item()
+        True
         """
         check_is_fitted(self)
         params, fitted = _packed(self.get_params()), _packed(self._as_fitted().get_params())
@@ -311,6 +319,14 @@ class SavedModel(BaseEstimator):
         ValueError
             The file is cut off, damaged, not a model, a model of another class, or of a format or
             with parameters that this version does not know.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA
+        >>> model = LDA(2, n_iter=20, n_chains=1, random_state=0).fit(["tea milk", "sea boat"])
+        >>> model.save("model.npz")
+        >>> LDA.load("model.npz").vocabulary_
+        ['boat', 'milk', 'sea', 'tea']
         """
         meta, arrays = read_model(path)
         if meta["class"] != cls.__name__:

@@ -133,6 +133,17 @@ class HDPHMM(SampledModel):
     prior_ : dict
         Hyperparameters of the emissions.
     {burn_in_, thin_}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import HDPHMM
+    >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+    >>> model = HDPHMM(emission="normal", n_iter=200, n_chains=1, random_state=0)
+    >>> model.fit(X).labels_[::10]
+    array([0, 0, 1, 1, 0, 0, 1, 1, 0, 0])
+    >>> model.n_states_, model.transmat_.argmax(axis=1)
+    (2, array([0, 1]))
     """
 
     _counts = StateCounts
@@ -204,6 +215,15 @@ class HDPHMM(SampledModel):
         ------
         ValueError
             A bad argument or bad data, named in the message.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=60, n_chains=1, random_state=0)
+        >>> model.fit(X, lengths=[50, 50]).labels_[::10]  # two sequences
+        array([0, 0, 1, 1, 0, 0, 1, 1, 0, 0])
         """
         emission = hmm_emission(self.emission)
         if not isinstance(X, Corpus):
@@ -458,6 +478,16 @@ class HDPHMM(SampledModel):
         ------
         ValueError
             Bad data or a bad argument, named in the message.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
+        >>> likely, odd = model.fit(X).score_samples([0, 1, 0, 9, 0, 9, 0, 9], lengths=[4, 4])
+        >>> bool(likely > odd)
+        True
         """
         if method not in ("predictive", "plug-in"):
             raise ValueError(f"method must be 'predictive' or 'plug-in', got {method!r}")
@@ -485,6 +515,15 @@ class HDPHMM(SampledModel):
         Returns
         -------
         float
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
+        >>> model.fit(X).score([0, 1, 0, 9]) > model.score([0, 9, 0, 9])
+        True
         """
         scores = self.score_samples(X, lengths, groups, method, n_particles, random_state)
         return float(scores.sum())
@@ -502,6 +541,15 @@ class HDPHMM(SampledModel):
         Returns
         -------
         int array, shape (N,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
+        >>> model.fit(X).predict([0, 1, -1, 8, 9])
+        array([0, 0, 0, 1, 1])
         """
         if method not in ("viterbi", "posterior"):
             raise ValueError(f"method must be 'viterbi' or 'posterior', got {method!r}")
@@ -525,6 +573,15 @@ class HDPHMM(SampledModel):
         -------
         float array, shape (N, n_states_)
             Rows sum to 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
+        >>> model.fit(X).predict_proba([0, 1, -1, 8, 9]).argmax(axis=1)
+        array([0, 0, 0, 1, 1])
         """
         emission, prior, N, parts = self._parts(X, lengths, groups)
         out = np.empty((N, self.n_states_))
@@ -547,6 +604,16 @@ class HDPHMM(SampledModel):
         -------
         X : array, shape (n_samples,) for symbols, (n_samples, n_columns) otherwise
         states : int array, shape (n_samples,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
+        >>> steps, states = model.fit(X).sample(30, random_state=0)
+        >>> steps.shape, states.shape
+        ((30, 1), (30,))
         """
         check_is_fitted(self)
         labels = [None] if self.groups_ is None else self.groups_.tolist()

@@ -35,6 +35,13 @@ def stack(p: np.ndarray, tolerance: float = 1e-5, n_most: int = 10_000) -> np.nd
     -------
     float array, shape (n_chains,)
         They sum to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.models.stacking import stack
+    >>> stack(np.array([[0.9, 0.1, 0.9], [0.1, 0.9, 0.1], [0.1, 0.1, 0.1]])).round(2)
+    array([0.71, 0.29, 0.  ])
     """
     w = np.full(len(p), 1 / len(p))
     for _ in range(n_most):
@@ -225,6 +232,23 @@ def weigh_chains(
         where no document has two tokens.
     log_p : float array, shape (n_chains,)
         Mean log probability of what was left out, by each chain alone; natural logarithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb import make_bars
+    >>> from hdp_nb.mcmc.chain import run_chains
+    >>> from hdp_nb.models.stacking import weigh_chains
+    >>> from hdp_nb.topics.counts import predictive_topics
+    >>> from hdp_nb.topics.lda import LDASampler
+    >>> corpus, _ = make_bars(40, 30, grid=3, random_state=0)
+    >>> sampler = LDASampler(corpus, 6, 0.5)
+    >>> states = [chain.state for chain in run_chains(sampler, np.random.default_rng(0), 2, 20)]
+    >>> last = [sampler.snapshot(state) for state in states]
+    >>> topics_of = lambda counts, documents: predictive_topics(counts)
+    >>> weights, log_p = weigh_chains(corpus, [state.z for state in states], last, topics_of)
+    >>> weights.sum().round(6).item(), log_p.shape
+    (1.0, (2,))
     """
     left_out = leave_out(np.random.default_rng(0), corpus)
     if not len(left_out.rows):

@@ -101,6 +101,17 @@ class GibbsTopicModel(SampledTopicModel):
             A bad argument or bad counts, named in the message.
         MemoryError
             More tokens than there is room for.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0)
+        >>> n_topics = []
+        >>> model.fit(docs, callback=lambda sweep, state: n_topics.append(state.K)).n_topics_
+        2
+        >>> len(n_topics)
+        50
         """
         corpus = coarsen(self._corpus(X, reset=True), self.power)
         try:
@@ -235,6 +246,15 @@ class GibbsTopicModel(SampledTopicModel):
         weight : float array, shape (capacity,), or (n_docs, capacity)
             Parameters of the Dirichlet distribution of a new document's proportions, alpha beta_k;
             0 for columns that are not topics.
+
+        Examples
+        --------
+        >>> from hdp_nb import LDA, make_bars
+        >>> corpus, _ = make_bars(40, 30, grid=3, random_state=0)
+        >>> model = LDA(6, n_iter=40, n_chains=1, random_state=0).fit(corpus)
+        >>> phi, weight = next(model.posterior_topics())
+        >>> phi.shape, weight.shape
+        ((9, 8), (8,))
         """
         check_is_fitted(self)
         return (self._topics(counts, X) for counts in self.samples_)
@@ -274,6 +294,15 @@ class GibbsTopicModel(SampledTopicModel):
         -------
         float array, shape (heldout.n_tokens,)
             Natural logarithms, in the order of `heldout.x`.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = HDP(n_iter=40, n_chains=1, random_state=0).fit(corpus[:40])
+        >>> log_p = model.log_predictive(*corpus[40:].split_tokens(0.2, 0))
+        >>> log_p.shape, bool(log_p.mean() > -2.1)  # each of nine words at random: -2.2
+        ((80,), True)
         """
         return np.repeat(*self._log_cells(observed, heldout, random_state))
 
@@ -359,6 +388,16 @@ class HDP(GibbsTopicModel):
     seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_, burn_in_, thin_}
     sampler_ : str
         The sampler that was taken.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = HDP(n_iter=200, random_state=0).fit(docs)
+    >>> model.n_topics_, model.top_words(2)
+    (2, [['tea', 'milk'], ['sea', 'boat']])
+    >>> model.topic_shares_.round(1), model.converged_
+    (array([0.6, 0.4]), True)
     """
 
     def __init__(
@@ -397,7 +436,16 @@ class HDP(GibbsTopicModel):
         self.verbose = verbose
 
     def choose_sampler(self, corpus: Corpus) -> str:
-        "Name the sampler that `fit` takes for a corpus: `sampler` itself unless it is 'auto'."
+        """Name the sampler that `fit` takes for a corpus: `sampler` itself unless it is 'auto'.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, Corpus, make_bars
+        >>> HDP().choose_sampler(make_bars(5, random_state=0)[0])
+        'crf'
+        >>> HDP().choose_sampler(Corpus.from_matrix([[900, 40], [7, 600]]))
+        'blocked'
+        """
         if self.sampler != "auto":
             return self.sampler
         sequential = isinstance(self.init, str) and self.init == "sequential"
@@ -504,6 +552,16 @@ class LDA(GibbsTopicModel):
         Kept samples of all chains, over which predictions are averaged.
     {sample_chain_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_, word_shares_,
     vocabulary_, n_features_in_}
+
+    Examples
+    --------
+    >>> from hdp_nb import LDA
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = LDA(2, n_iter=200, random_state=0).fit(docs)
+    >>> model.top_words(2)
+    [['tea', 'milk'], ['sea', 'boat']]
+    >>> model.doc_topic_.argmax(axis=1)
+    array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1])
     """
 
     def __init__(

@@ -51,6 +51,14 @@ def word_relevance(
     Notes
     -----
     Equation (V1); Sievert & Shirley (2014).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.models.topic_view import word_relevance
+    >>> components, shares = np.array([[0.6, 0.4, 0.0], [0.6, 0.0, 0.4]]), np.array([0.6, 0.2, 0.2])
+    >>> word_relevance(components, shares).argmax(axis=1)
+    array([1, 2])
     """
     weight = _WEIGHTS.get(by, -1.0) if isinstance(by, str) else by
     if not (np.ndim(weight) == 0 and 0 <= weight <= 1):
@@ -82,6 +90,15 @@ class TopicView:
         Share of every word in all tokens.
     own_labels_ : list of str
         Labels given by `label_topics`, "" where there is none; see `topic_labels_`.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP
+    >>> from hdp_nb.models.topic_view import TopicView
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+    >>> isinstance(model, TopicView), model.topic_labels_
+    (True, ['tea, milk, cup', 'sea, boat, wind'])
     """
 
     components_: np.ndarray
@@ -143,6 +160,16 @@ class TopicView:
             In the order of `components_`; word ids as strings where there is no vocabulary. The
             columns of the table are topic, share (of all tokens), rank (from 1 on), word,
             probability and lift (the probability divided by the word's share in all tokens).
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.top_words(2)
+        [['tea', 'milk'], ['sea', 'boat']]
+        >>> model.top_words(1, table=True)["word"]
+        ['tea', 'sea']
         """
         words, ids = self._names(vocab), self._ranked(n, by)
         if not table:
@@ -190,6 +217,16 @@ class TopicView:
         ------
         ValueError
             There is no such topic, a label is no string, or two topics would have the same.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.label_topics({0: "breakfast", 1: "coast"}).topic_labels_
+        ['breakfast', 'coast']
+        >>> model.label_topics({"coast": "shore"}).topic_labels_
+        ['breakfast', 'shore']
         """
         check_is_fitted(self, "components_")
         K, own = len(self.components_), self._own_labels()
@@ -237,6 +274,14 @@ class TopicView:
         -------
         low, high : float arrays, shape (n_topics_ + 1,)
             NaN where there are fewer than two samples.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> low, high = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).share_interval(0.8)
+        >>> low.shape, bool(low[0] <= 0.6 <= high[0])  # two topics, and all else
+        ((3,), True)
         """
         check_fraction("level", level)
         draws = self._share_draws()
@@ -266,6 +311,14 @@ class TopicView:
             words; `existence`, the probability that it exists; `share` of all tokens, which sum to
             1, with 90% interval `share_low` to `share_high`; `words`, separated by commas;
             `documents`, the numbers of the three with the most of it, where that is known.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> table = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).topics(2)
+        >>> list(table["topic"]), list(table["words"])
+        ([0, 1, -1], ['tea, milk', 'sea, boat', ''])
         """
         vocab = None if vocab is None else list(vocab)
         words, n = self.top_words(n_words, vocab, by=by), len(self.components_)
@@ -309,6 +362,14 @@ class TopicView:
         Notes
         -----
         Equation (V2).
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.n_topics_, model.merge_topics([0, 1]).n_topics_
+        (2, 1)
         """
         check_is_fitted(self, "components_")
         to = np.arange(len(self.components_))
@@ -336,6 +397,14 @@ class TopicView:
         ------
         ValueError
             There is no such topic.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).drop_topics([1])
+        >>> model.top_words(2), model.doc_topic_.argmax(axis=1)
+        ([['tea', 'milk']], array([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]))
         """
         check_is_fitted(self, "components_")
         to = np.arange(len(self.components_))

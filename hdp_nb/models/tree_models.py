@@ -91,6 +91,16 @@ class TreeHDP(GibbsTopicModel):
         Kept samples of all chains; `beta` has a row for every node.
     {sample_chain_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_, seeded_,
     seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_}
+
+    Examples
+    --------
+    >>> from hdp_nb import TreeHDP
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = TreeHDP(n_iter=100, random_state=0).fit(docs, groups=9 * ["home"] + 6 * ["coast"])
+    >>> model.nodes_, model.top_words(2)
+    ([[], ['home'], ['coast']], [['tea', 'milk'], ['sea', 'boat']])
+    >>> model.node_weights_[model.node("coast")].argmax().item()
+    1
     """
 
     given_: np.ndarray
@@ -172,6 +182,15 @@ class TreeHDP(GibbsTopicModel):
         ------
         ValueError
             A bad argument or bad counts, named in the message.
+
+        Examples
+        --------
+        >>> from hdp_nb import TreeHDP, make_bars
+        >>> corpus, _ = make_bars(40, 30, grid=3, random_state=0)
+        >>> groups = {"country": 20 * ["fr"] + 20 * ["uk"], "year": 20 * ["1900", "1901"]}
+        >>> model = TreeHDP(n_iter=20, n_chains=1, random_state=0).fit(corpus, groups=groups)
+        >>> model.levels_, len(model.nodes_)
+        (['country', 'year'], 7)
         """
         corpus = coarsen(with_groups(self._corpus(X, reset=True), groups), self.power)
         given, rows = self._given(topics)
@@ -297,6 +316,14 @@ class TreeHDP(GibbsTopicModel):
         ------
         ValueError
             There is no such node.
+
+        Examples
+        --------
+        >>> from hdp_nb import TreeHDP
+        >>> docs, groups = ["tea milk", "sea boat", "sea wind"], ["fr", "fr", "uk"]
+        >>> model = TreeHDP(n_iter=10, n_chains=1, random_state=0).fit(docs, groups=groups)
+        >>> model.node(), model.node("uk")
+        (0, 2)
         """
         check_is_fitted(self)
         if list(labels) not in self.nodes_:

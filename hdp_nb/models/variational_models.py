@@ -134,6 +134,15 @@ class VariationalTopics(BaseTopicModel):
         weight : float array, shape (capacity,)
             Parameters of the Dirichlet distribution of a new document's proportions, alpha beta_k;
             0 for columns that are not topics.
+
+        Examples
+        --------
+        >>> from hdp_nb import VariationalHDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = VariationalHDP(n_topics=6, random_state=0).fit(corpus)
+        >>> [(phi, weight)] = model.posterior_topics()
+        >>> phi.shape, weight.shape
+        ((9, 8), (8,))
         """
         state = self._posterior()
         V, K = state.lam.shape
@@ -169,6 +178,15 @@ class VariationalTopics(BaseTopicModel):
         -------
         float array, shape (heldout.n_tokens,)
             Natural logarithms, in the order of `heldout.x`.
+
+        Examples
+        --------
+        >>> from hdp_nb import VariationalHDP, make_bars
+        >>> corpus, _ = make_bars(50, 40, grid=3, random_state=0)
+        >>> model = VariationalHDP(n_topics=6, random_state=0).fit(corpus[:40])
+        >>> log_p = model.log_predictive(*corpus[40:].split_tokens(0.2, 0))
+        >>> log_p.shape, bool(log_p.mean() > -2.1)  # each of nine words at random: -2.2
+        ((80,), True)
         """
         seen, unseen = self._parts(observed, heldout)
         return np.log(predict_tokens(seen, unseen, self._posterior(), unrepresented, self.n_jobs))
@@ -224,6 +242,14 @@ class VariationalHDP(VariationalTopics):
     matches_ : int array, shape (K,)
         The row of `components_` that each of its topics is.
     {vocabulary_, n_features_in_}
+
+    Examples
+    --------
+    >>> from hdp_nb import VariationalHDP
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> model = VariationalHDP(n_topics=5, random_state=0).fit(docs)
+    >>> model.n_topics_, model.top_words(2)
+    (2, [['tea', 'milk'], ['sea', 'boat']])
     """
 
     def __init__(
@@ -275,6 +301,15 @@ class VariationalHDP(VariationalTopics):
         ------
         ValueError
             A bad argument or bad counts, named in the message.
+
+        Examples
+        --------
+        >>> from hdp_nb import VariationalHDP, make_bars
+        >>> corpus, _ = make_bars(60, 40, grid=3, random_state=0)
+        >>> fits = [VariationalHDP(n_topics=8, random_state=i).fit(corpus) for i in range(3)]
+        >>> best = max(fits, key=lambda model: model.trace_["bound"][-1])
+        >>> best.doc_topic_.shape == (60, best.n_topics_ + 1)
+        True
         """
         starts, priors = self._split()
         if self.eta is not None and priors["eta"] is not None:
@@ -440,6 +475,16 @@ class OnlineHDP(VariationalTopics):
     waiting_ : dict of arrays
         Documents of `partial_fit` that wait for a step, and the state without them; may be empty.
     {vocabulary_, n_features_in_}
+
+    Examples
+    --------
+    >>> from hdp_nb import OnlineHDP, make_bars
+    >>> corpus, _ = make_bars(400, 50, grid=3, random_state=0)
+    >>> model = OnlineHDP(n_topics=3, n_passes=10, random_state=0).fit(corpus)
+    >>> model.n_topics_  # three rows and three columns
+    6
+    >>> model.transform(corpus[:4]).shape
+    (4, 7)
     """
 
     looks_: dict[str, np.ndarray]
@@ -501,6 +546,15 @@ class OnlineHDP(VariationalTopics):
         ------
         ValueError
             A bad argument or bad counts, named in the message.
+
+        Examples
+        --------
+        >>> from hdp_nb import OnlineHDP, make_bars
+        >>> corpus, _ = make_bars(400, 50, grid=3, random_state=0)
+        >>> model, steps = OnlineHDP(n_topics=6, split_merge=False, n_passes=5, random_state=0), []
+        >>> model = model.fit(corpus, callback=lambda step, state: steps.append(step))
+        >>> model.components_.shape, len(steps)
+        ((6, 9), 20)
         """
         options, corpus = self._options(), self._corpus(X, reset=True)
         rng, docs = as_rng(self.random_state), distinct_words(corpus)
@@ -635,6 +689,17 @@ class OnlineHDP(VariationalTopics):
         ValueError
             A bad argument, bad counts, or a Corpus or columns with words other than those of the
             first minibatch.
+
+        Examples
+        --------
+        >>> from hdp_nb import OnlineHDP, make_bars
+        >>> corpus, _ = make_bars(400, 50, grid=3, random_state=0)
+        >>> model = OnlineHDP(n_topics=6, batch_size=100, random_state=0)
+        >>> for begin in range(0, 400, 50):
+        ...     model = model.partial_fit(corpus[begin : begin + 50])
+        ...
+        >>> len(model.trace_["bound"])  # steps
+        4
         """
         options, first = self._options(), not hasattr(self, "state_")
         (way,) = self._ways()

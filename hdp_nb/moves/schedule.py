@@ -768,6 +768,15 @@ class Moves(NamedTuple):
         parts grown on a sample are fitted to all rows, at least once.
     until : int or None
         How many sweeps, from the first on, have these proposals; None is all.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, Moves
+    >>> moves = Moves(split_merge=1, until=50)
+    >>> moves
+    Moves(n='auto', split_merge=1, scans=0, until=50)
+    >>> HDP(sampler="direct", moves=moves).moves.until
+    50
     """
 
     n: int | str = "auto"

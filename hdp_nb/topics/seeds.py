@@ -33,6 +33,15 @@ class SeedWords(NamedTuple):
         Pseudo-tokens of every seed word, from 1 to 100,000. About as many as make the expected
         share of a seed word in its topic, (eta + strength)/(n_words eta + all pseudo-tokens), what
         it is in truth: a few words with many tokens say that the topic has hardly any other.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDP, SeedWords
+    >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+    >>> seeds = SeedWords({"drinks": ["tea", "cup"]}, strength=3)
+    >>> model = HDP(seed_words=seeds, n_iter=50, n_chains=1, random_state=0).fit(docs)
+    >>> model.topic_labels_, model.seeded_
+    (['drinks', 'sea, boat, wind'], {'drinks': 0})
     """
 
     words: dict[str, Sequence[Any]]

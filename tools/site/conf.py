@@ -53,6 +53,7 @@ default_role, smartquotes = "literal", False  # straight quotes in what is typed
 autodoc_member_order, autodoc_typehints = "bysource", "none"
 toc_object_entries_show_parents, add_function_parentheses = "hide", False
 autosummary_generate = ["api.md"]
+copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True  # not copied
 numpydoc_show_class_members = False
 
 html_theme, html_title, html_favicon = "pydata_sphinx_theme", "hdp_nb", "static/icon.svg"
@@ -219,9 +220,14 @@ def cite(text, stem, made):
 
 
 def plain_docstring(app, what, name, thing, options, lines):
-    """Docstrings are for terminals: only backticks are markup there, no underscores or stars."""
-    escaped = lambda at: at[0] if at[0][0] == "`" else f"\\{at[0]}"
-    lines[:] = [re.sub(r"`[^`]*`|_(?!\w)|[*|]", escaped, line) for line in lines]
+    """Docstrings are for terminals: only backticks are markup there, no underscores or stars.
+
+    Examples, from a prompt to the next empty line, are code.
+    """
+    escaped, code = lambda at: at[0] if at[0][0] == "`" else f"\\{at[0]}", False
+    for i, line in enumerate(lines):
+        code = bool(line.strip()) and (code or line.lstrip().startswith(">>> "))
+        lines[i] = line if code else re.sub(r"`[^`]*`|_(?!\w)|[*|]", escaped, line)
 
 
 def skip(app, what, name, thing, skipped, options):
