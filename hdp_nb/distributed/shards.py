@@ -65,8 +65,16 @@ def _parts(docs, vocab, n_words, shard_tokens):
     """Cut a stream into shards.
 
     These are every Corpus in it, and of single documents as many at a time as have `shard_tokens`
-    tokens.
+    tokens. A Corpus alone is cut in the same places, and keeps its words.
     """
+    if isinstance(docs, Corpus) and vocab is None and n_words is None:
+        first, at = 0, docs.offsets
+        while first < docs.n_docs:
+            end = max(int(np.searchsorted(at, at[first] + shard_tokens)), first + 1)
+            end = min(end, docs.n_docs)
+            yield docs[first:end]
+            first = end
+        return
     group, n = [], 0
 
     def corpus():
@@ -127,7 +135,7 @@ def write_shards(
         be a URL that fsspec understands.
     docs : iterable
         Documents: sequences of word ids or, if `vocab` is given, of words; or Corpus objects, each
-        of which becomes a shard of its own.
+        of which becomes a shard of its own. One Corpus is cut into shards.
     vocab : list of str, optional
         The words in the order of their ids. A stream of Corpus objects brings its own.
     n_words : int, optional

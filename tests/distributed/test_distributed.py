@@ -156,6 +156,20 @@ def test_same_chain_as_in_one_piece(tmp_path, whole, shard_tokens, n_jobs):
     assert not same(fit(HDP(**MODEL | {"random_state": 4}), corpus, tmp_path / "other"), whole)
 
 
+def test_one_corpus_is_cut_and_keeps_its_words(tmp_path):
+    "In the same places as the stream of its documents, with words that none of them has, too."
+    words = [f"w{v}" for v in range(27)]
+    named = Corpus(CORPUS.x, CORPUS.offsets, words)
+    one = write_shards(tmp_path / "one", named, shard_tokens=1200)
+    other = write_shards(tmp_path / "other", iter(CORPUS), n_words=27, shard_tokens=1200)
+    assert one.vocab == words and one.n_words == 27 and one.n_shards == other.n_shards > 2
+    assert all(np.array_equal(a.x, b.x) for a, b in zip(one, other))
+    assert write_shards(tmp_path / "ids", CORPUS, shard_tokens=1200).n_words == CORPUS.n_words
+    counts = Corpus.from_matrix(named.to_matrix(), words)
+    again = write_shards(tmp_path / "counts", counts, shard_tokens=1200)
+    assert all((a.to_matrix() != b.to_matrix()).nnz == 0 for a, b in zip(again, one))
+
+
 @pytest.mark.parametrize("alphas", [True, False])
 def test_same_state(tmp_path, shards, alphas):
     "Every array of the state, and the topic of every token."
