@@ -354,7 +354,7 @@ def count_texts(
 
     Examples
     --------
-    >>> from hdp_nb import count_texts
+    >>> from hdp_nb.corpora.counting import count_texts
     >>> texts = ["the ship sailed the sea", "bread and wine and bread", "a ship at sea"]
     >>> corpus = count_texts(texts, stop_words="english")
     >>> corpus

@@ -367,7 +367,7 @@ def make_hdp(
 
     Examples
     --------
-    >>> from hdp_nb import make_hdp
+    >>> from hdp_nb.corpora.synthetic import make_hdp
     >>> corpus, truth = make_hdp(n_docs=20, doc_len=30, n_words=10, gamma=2.0, random_state=0)
     >>> corpus
     Corpus(20 documents, 600 tokens, 10 words)

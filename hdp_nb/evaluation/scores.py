@@ -58,7 +58,8 @@ def document_completion(
 
     Examples
     --------
-    >>> from hdp_nb import LDA, Unigram, document_completion, make_bars
+    >>> from hdp_nb import LDA, document_completion, make_bars
+    >>> from hdp_nb.evaluation.scores import Unigram
     >>> train, test = make_bars(60, 40, grid=4, random_state=0)[0].split_docs(0.2, rng=0)
     >>> lda = LDA(8, n_iter=40, n_chains=1, random_state=0).fit(train)
     >>> score = document_completion(lda, test, random_state=0)
@@ -117,7 +118,7 @@ class Unigram(BaseEstimator):
 
     Examples
     --------
-    >>> from hdp_nb import Unigram
+    >>> from hdp_nb.evaluation.scores import Unigram
     >>> model = Unigram(eta=0.5).fit([[3, 0], [1, 0]])
     >>> model.probabilities_
     array([0.9, 0.1])
@@ -140,7 +141,7 @@ class Unigram(BaseEstimator):
 
         Examples
         --------
-        >>> from hdp_nb import Unigram
+        >>> from hdp_nb.evaluation.scores import Unigram
         >>> Unigram(eta=1.0).fit([[3, 1], [1, 1]]).probabilities_
         array([0.625, 0.375])
         """
@@ -172,7 +173,7 @@ class Unigram(BaseEstimator):
         Examples
         --------
         >>> import numpy as np
-        >>> from hdp_nb import Unigram
+        >>> from hdp_nb.evaluation.scores import Unigram
         >>> model = Unigram(eta=0.5).fit([[3, 0], [1, 0]])
         >>> np.exp(model.log_predictive(None, [[1, 1]])).round(2)
         array([0.9, 0.1])
@@ -185,7 +186,7 @@ class Unigram(BaseEstimator):
 
         Examples
         --------
-        >>> from hdp_nb import Unigram
+        >>> from hdp_nb.evaluation.scores import Unigram
         >>> [(topics, weights)] = Unigram(eta=0.5).fit([[3, 0], [1, 0]]).posterior_topics()
         >>> topics, weights
         (array([[0.9],
@@ -199,7 +200,8 @@ class Unigram(BaseEstimator):
 
         Examples
         --------
-        >>> from hdp_nb import Unigram, make_bars
+        >>> from hdp_nb import make_bars
+        >>> from hdp_nb.evaluation.scores import Unigram
         >>> corpus = make_bars(40, 40, grid=4, random_state=0)[0]
         >>> print(round(Unigram().fit(corpus).score(corpus), 1))
         -2.7
@@ -341,7 +343,8 @@ def left_to_right(
 
     Examples
     --------
-    >>> from hdp_nb import LDA, Unigram, left_to_right, make_bars
+    >>> from hdp_nb import LDA, left_to_right, make_bars
+    >>> from hdp_nb.evaluation.scores import Unigram
     >>> train, test = make_bars(60, 40, grid=4, random_state=0)[0].split_docs(0.1, rng=0)
     >>> lda = LDA(8, n_iter=40, n_chains=1, random_state=0).fit(train)
     >>> left_to_right(lda, test, random_state=0) > left_to_right(Unigram().fit(train), test)
@@ -462,7 +465,8 @@ def coherence_npmi(topics: Any, X: "Corpus | ArrayLike", n_words: int = 10) -> C
 
     Examples
     --------
-    >>> from hdp_nb import coherence_npmi, count_texts
+    >>> from hdp_nb import coherence_npmi
+    >>> from hdp_nb.corpora.counting import count_texts
     >>> texts = ["ship at sea", "ship and sea", "bread and wine", "wine with bread"]
     >>> X = count_texts(texts, stop_words="english")
     >>> coherence_npmi([["ship", "sea"], ["ship", "wine"]], X, n_words=2).topics.round(2)

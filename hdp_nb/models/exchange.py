@@ -49,7 +49,7 @@ class Topics:
 
     Examples
     --------
-    >>> from hdp_nb import Topics
+    >>> from hdp_nb.models.exchange import Topics
     >>> topics = Topics([[6, 3, 0], [0, 1, 9]], [3, 1], ["tea", "milk", "sea"])
     >>> topics
     Topics(2 topics, 3 words)
@@ -96,7 +96,7 @@ class Topics:
 
         Examples
         --------
-        >>> from hdp_nb import Topics
+        >>> from hdp_nb.models.exchange import Topics
         >>> Topics([[6, 3, 0], [0, 1, 9]], vocabulary=["tea", "milk", "sea"]).top_words(2)
         [['tea', 'milk'], ['sea', 'milk']]
         """
@@ -154,7 +154,7 @@ def write_topics(model: Any, path: str | Path, *, formulas: bool = False) -> Non
     Examples
     --------
     >>> from pathlib import Path
-    >>> from hdp_nb import Topics, write_topics
+    >>> from hdp_nb.models.exchange import Topics, write_topics
     >>> write_topics(Topics([[3, 1, 0], [0, 1, 1]], [3, 1], ["tea", "milk", "sea"]), "topics.csv")
     >>> print(Path("topics.csv").read_text())
     word,0,1
@@ -222,7 +222,7 @@ def read_topics(path: str | Path) -> Topics:
 
     Examples
     --------
-    >>> from hdp_nb import Topics, read_topics, write_topics
+    >>> from hdp_nb.models.exchange import Topics, read_topics, write_topics
     >>> write_topics(Topics([[3, 1, 0], [0, 1, 1]], [3, 1], ["tea", "milk", "sea"]), "topics.json")
     >>> read_topics("topics.json").top_words(2)
     [['tea', 'milk'], ['milk', 'sea']]
@@ -307,7 +307,8 @@ def to_pyldavis(model: Any, X: Any, doc_topic: Any = None, vocab: Any = None) ->
 
     Examples
     --------
-    >>> from hdp_nb import LDA, to_pyldavis
+    >>> from hdp_nb import LDA
+    >>> from hdp_nb.models.exchange import to_pyldavis
     >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
     >>> model = LDA(2, n_iter=50, n_chains=1, random_state=0).fit(docs)
     >>> data = to_pyldavis(model, docs)

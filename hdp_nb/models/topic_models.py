@@ -485,7 +485,7 @@ class HDP(GibbsTopicModel):
             base = partial(base, n_threads=max(n_jobs // n_chains, 1))
         eta, eta_prior = self._eta(corpus.n_words)
         options = self._concentrations() | {"init": init, "eta_prior": eta_prior}
-        sampler = base(corpus, eta, **options)
+        sampler: Any = base(corpus, eta, **options)
         n, every = self._proposals(corpus, moves)
         if n and self.sampler_ == "blocked":
             raise ValueError(

@@ -141,7 +141,8 @@ def plot_topics(
 
     Examples
     --------
-    >>> from hdp_nb import LDA, count_texts
+    >>> from hdp_nb import LDA
+    >>> from hdp_nb.corpora.counting import count_texts
     >>> from hdp_nb.plotting.plots import plot_topics
     >>> texts = ["ship at sea", "sea and storm", "bread and wine", "wine with bread"] * 3
     >>> lda = LDA(2, n_iter=10, random_state=0).fit(count_texts(texts))

@@ -13,6 +13,7 @@ from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import joint_distribution_test
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.tree_models import TreeHDP
+from hdp_nb.moves.schedule import Moves
 from hdp_nb.topics.blocked import (
     BlockedSampler,
     BlockedState,
@@ -139,11 +140,11 @@ def test_large_counts_stay_counts():
     X = rng.multinomial(2_000_000, rng.dirichlet(np.ones(3), 50) @ phi)
     corpus = Corpus.from_matrix(csr_array(X))
     model = HDP(sampler="blocked", init=8, n_iter=40, n_chains=1, random_state=0).fit(corpus)
-    assert corpus._x is None and corpus.n_tokens == 10**8
+    assert "x" not in vars(corpus) and corpus.n_tokens == 10**8
     assert (corpus.word_counts() == X.sum(axis=0)).all()
     assert (corpus[[4, 2]].to_matrix().toarray() == X[[4, 2]]).all()
     assert model.samples_[-1].n_jk.sum() == 10**8 and model.doc_topic_.shape[0] == 50
-    assert corpus._x is None
+    assert "x" not in vars(corpus)
     state = BlockedSampler(corpus, init=3).init(rng)
     assert isinstance(state, BlockedState) and len(state.run) <= 3 * 50 * 30
 
@@ -168,7 +169,7 @@ def test_tokens_of_counts_are_there_for_those_who_ask():
     "options, says",
     [
         (dict(init="sequential"), "init.*blocked.*sequential"),
-        (dict(split_merge=2), "split_merge.*blocked.*2"),
+        (dict(moves=Moves(split_merge=2)), "split_merge.*blocked.*2"),
         (dict(gamma=1e8), "gamma must be at most.*'blocked'"),
         (dict(power=0.0), "power"),
         (dict(power=1.5), "power"),
