@@ -179,7 +179,7 @@ def test_tokens_of_counts_are_there_for_those_who_ask():
 def test_bad_arguments(options, says):
     corpus = Corpus.from_docs([[0, 1], [1, 1]])
     with pytest.raises(ValueError, match=says):
-        HDP(sampler="blocked", n_iter=3, moves=0, **options).fit(corpus)
+        HDP(sampler="blocked", n_iter=3, **{"moves": 0} | options).fit(corpus)
 
 
 def test_binomial_of_no_and_of_all():
