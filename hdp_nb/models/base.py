@@ -772,12 +772,11 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _corpus(self, X: Any, reset: bool = False, min_tokens: int = 1) -> Corpus:
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
         X = list(X) if hasattr(X, "__next__") else X
-        if not reset:
-            X = count_for(self, X)
-        elif is_texts(X):
-            X = count_texts(X)
         if reset:  # nothing may stay of an earlier fit to texts or to a data frame
+            X = count_texts(X) if is_texts(X) else X
             self.__dict__.pop("vectorizer_", None)
+        else:
+            X = count_for(self, X)
         if not isinstance(X, Corpus):
             check_table(X)
             if not reset:
