@@ -47,5 +47,4 @@ def __dir__():
 
 from hdp_nb import _kernels  # noqa: E402
 
-if (_folder := _kernels.cache_folder()) is not None:
-    _kernels.keep_kernels(_folder)
+_kernels.keep_kernels(_kernels.cache_folder())

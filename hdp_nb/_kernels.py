@@ -81,7 +81,7 @@ class _Texts:
 
     numba notices when a function's own file changes, but not when the functions it calls in other
     files do. What a kernel compiles to depends on its module, on those that this imports, directly
-    or not, and on this file, which says how kernels are compiled.
+    or not, and on this file and `_compiling`, which say how kernels are compiled.
     """
 
     def __init__(self):
@@ -107,7 +107,7 @@ class _Texts:
         from hashlib import sha256
 
         if name not in self._contents:
-            found, wanted = {}, {_relative(__name__), name}
+            found, wanted = {}, {_relative(__name__), "_compiling", name}
             while wanted:
                 if (one := wanted.pop()) not in self._read:
                     self.read(one)
@@ -339,9 +339,9 @@ def _cached(folder):
 
         cache_path = folder
 
-        def __init__(self, py_func):
-            self._py_func, self._digest, self._enabled = py_func, None, True
-            self._turns = {}
+        def __init__(self, py_func, kind):
+            self._py_func, self._kind, self._digest = py_func, kind, None
+            self._enabled, self._turns = True, {}
 
         def enable(self):
             self._enabled = True
@@ -363,11 +363,11 @@ def _cached(folder):
                 if "<locals>" in function.__qualname__:
                     # Symbols of kernels from one line, compiled in two processes, must differ.
                     function.__qualname__ += "_" + self._digest
-            key = repr((self._digest, sig, codegen.magic_tuple()))
+            key = repr((self._kind, self._digest, sig, codegen.magic_tuple()))
             if " at 0x" in key:  # a function as an argument
                 raise ValueError(f"{key} means nothing in another process")
             key += repr(_named_tuples(sig))
-            name = f"{self._name}-{sha256(key.encode()).hexdigest()[:24]}.nbc"
+            name = f"{self._name}-{self._kind}-{sha256(key.encode()).hexdigest()[:24]}.nbc"
             return os.path.join(folder, name)
 
         def _load(self, path, sig, target_context):
@@ -394,10 +394,10 @@ def _cached(folder):
                 found = self._load(path, sig, target_context)
             return found
 
-        def compiled(self, sig):
+        def compiled(self):
             "However it has ended, whoever waits for it may go on."
-            if path := self._turns.pop(sig, None):
-                turns.give_back(path)
+            while self._turns:
+                turns.give_back(self._turns.popitem()[1])
 
         def save_overload(self, sig, data):
             lifted = any(not part.can_cache for part in data.lifted)
@@ -424,45 +424,19 @@ def keep_kernels(folder):
     """Keep compiled kernels in a folder: compiled once on a machine, not once in every process.
 
     Those that functions of this package make, too, which close over other kernels. A cache that
-    cannot be written, or not be trusted, costs a compilation and is no error.
+    cannot be written, or not be trusted, costs a compilation and is no error. Without a folder,
+    None, nothing is kept.
     """
     from functools import wraps
     from importlib.machinery import PathFinder, SourceFileLoader
 
     cache = []  # the class of the caches, or None, once a module with kernels is loaded
 
-    def without_literals(fold):
-        "Types of a call's arguments, where a number that stands in the code is one like any other."
-        from numba.types import unliteral
-
-        def fold_types(args, kws):
-            signature, found = fold(args, kws)
-            return signature, tuple(map(unliteral, found))
-
-        return fold_types
-
-    def in_turn(compile, cache):
-        "Compile, and let other processes that wait for the kernel take it from the cache."
-        from numba.core.compiler_lock import global_compiler_lock
-
-        def compile_in_turn(sig):
-            with global_compiler_lock:  # first: threads wait for each other, then processes
-                try:
-                    return compile(sig)
-                finally:
-                    cache.compiled(sig)
-
-        return compile_in_turn
-
     def keep(kernel):
         try:
-            kernel._cache = cache[0](kernel.py_func)
-            kernel.compile = in_turn(kernel.compile, kernel._cache)
-            # For each literal in a call numba would compile all that is called once more; and it
-            # would compile a way in for C, which nobody takes.
-            compiler = kernel._compiler
-            compiler.fold_argument_types = without_literals(compiler.fold_argument_types)
-            kernel.targetoptions["no_cfunc_wrapper"] = True
+            from ._compiling import Kernel, Uncached
+
+            Kernel(kernel, cache[0] or Uncached)
         except Exception:  # a numba that has changed
             pass
         return kernel
@@ -484,13 +458,12 @@ def keep_kernels(folder):
             if "njit" not in vars(module):
                 return
             if not cache:
-                where = _prepare(folder)
+                where = folder and _prepare(folder)
                 cache.append(where and _cached(where))
-            if cache[0]:
-                for f in [*vars(module).values()]:
-                    if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__:
-                        keep(f)
-                module.njit = keeping(module.njit)
+            for f in [*vars(module).values()]:
+                if hasattr(f, "enable_caching") and f.py_func.__module__ == module.__name__:
+                    keep(f)
+            module.njit = keeping(module.njit)
 
     class Finder:
         @staticmethod

@@ -97,6 +97,7 @@ def outcome(make, data, name, value):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
+            warnings.filterwarnings("ignore", ".*are clusters of their own.*")
             value = Gamma(*value) if isinstance(value, tuple) else value
             model = make(**{name: value}).fit(data)
     except ValueError as error:

@@ -104,8 +104,9 @@ def local_workers(n: int) -> Iterator[Any]:
 
 def _address(client):
     "Where the scheduler of a client is, or was, for messages."
-    where = getattr(getattr(client, "scheduler", None), "address", None)
-    return f" at {where}" if where else ""
+    scheduler = getattr(client, "scheduler", None)  # None once the client has given it up
+    where = getattr(scheduler, "address", None) or getattr(client, "_start_arg", None)
+    return f" at {where}" if isinstance(where, str) else ""
 
 # %% ../../nbs/14_distributed/07_engine.ipynb #1dcf73f5
 def check_client(client: Any) -> None:

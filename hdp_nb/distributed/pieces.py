@@ -284,7 +284,7 @@ def _group_files(source, encoding):
 # %% ../../nbs/14_distributed/09_pieces.ipynb #adae6028
 def _has_plain_lines(encoding):
     "Whether lines of an encoding can be told by their bytes, wherever one begins to read."
-    return encoding is None or "\n".encode(encoding) == b"\n"
+    return "\n".encode(encoding or "utf-8") == b"\n"
 
 
 def _find_pieces(

@@ -659,11 +659,13 @@ def set_shared(run: str | Path, shared: str | Path) -> Place:
     Raises
     ------
     ValueError
-        The fit has begun elsewhere.
+        The fit has begun elsewhere, or `shared` is a file.
     """
     noted = _noted(run)
     if noted is None and not (Path(run) / "chain.npz").exists():
         noted = Place(shared), f"run-{uuid4().hex}"
+        if noted[0].local and Path(noted[0].path).is_file():
+            raise ValueError(f"shared must be a folder or a URL, got the file {shared!s}")
         with atomic_write(Path(run) / _SHARED) as file:
             file.write(json.dumps({"place": noted[0].path, "folder": noted[1]}).encode())
     place = find_shared(run)

@@ -262,7 +262,7 @@ class DPMixture(ClusterMixin, SampledModel):
             warnings.warn(
                 f"{alone:.0f} of {n} rows are clusters of their own by likelihood="
                 f"{self.likelihood!r} with prior={self.prior!r}, which does not suit the scale of X"
-                " or its number of columns; set prior"
+                " or its number of columns; set prior, or a smaller alpha"
                 + (' or take likelihood="normal_inverse_gamma"' if full else ""),
                 stacklevel=3,
             )

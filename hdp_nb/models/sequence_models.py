@@ -356,7 +356,7 @@ class HDPHMM(SampledModel):
         emission, prior = self._fitted_emission()
         check_entries("best_", self.best_, 0, len(self.samples_) - 1, (), whole=True)
         for name, array in self.prior_.items():
-            check_entries(f"prior_ {name}", array)
+            check_entries(f"prior_ {name}", array, 1 if name == "order" else -np.inf)
         if self.vocabulary_ is not None:
             size = getattr(prior, "n_symbols", len(self.vocabulary_))
             if len(check_vocab(self.vocabulary_)) > size:
