@@ -72,7 +72,8 @@ class Part(JITCodeLibrary):
 
     def add_linking_library(self, library):
         library._ensure_finalized()
-        self._reload_init.update(library._reload_init)
+        if hasattr(self, "_reload_init"):  # from numba 0.61
+            self._reload_init.update(library._reload_init)
         self._linking_libraries.append(library)
 
     def _module(self):
