@@ -24,7 +24,8 @@ from numba.core.environment import Environment, lookup_environment
 from numba.core.lowering import Lower
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
-from numba.core.types import BaseNamedTuple, Omitted, unliteral
+from numba.core.types.containers import BaseNamedTuple
+from numba.core.types.misc import Omitted, unliteral
 
 
 def _number_functions():
