@@ -31,8 +31,9 @@ from numba.core.types.misc import Omitted, unliteral
 def _number_functions():
     """Let numba number functions from anywhere.
 
-    The numbers are in the names of symbols. Parts from several processes are linked together, and
-    numba's own functions, of which many have the same name and types, must not be mistaken.
+    The numbers are in the names of symbols. What several processes have compiled is linked
+    together, and functions of the same name and types, of which numba has many, and kernels that a
+    function makes on one line, must not be taken for each other.
     """
     FunctionIdentity._unique_ids = count(randbits(48) << 14)
 
@@ -345,9 +346,9 @@ class Kernel:
 
     def __init__(self, dispatcher, cache):
         self._entries, self._make_cache, self._parts = dispatcher, cache, None
-        compiler = dispatcher._compiler
+        entries, compiler = cache(dispatcher.py_func, "entry"), dispatcher._compiler
         compiler.fold_argument_types = _without_literals(compiler.fold_argument_types)
-        dispatcher._cache = cache(dispatcher.py_func, "entry")
+        dispatcher._cache = entries
         dispatcher.kernel = self
         dispatcher.compile = self.compile
         dispatcher.get_call_template = self.get_call_template

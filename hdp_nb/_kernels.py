@@ -360,9 +360,6 @@ def _cached(folder):
                 identity = repr((_identify(function), sys.version, sys.flags.optimize))
                 self._digest = sha256(identity.encode()).hexdigest()[:16]
                 self._name = ".".join([_relative(function.__module__), function.__name__])
-                if "<locals>" in function.__qualname__:
-                    # Symbols of kernels from one line, compiled in two processes, must differ.
-                    function.__qualname__ += "_" + self._digest
             key = repr((self._kind, self._digest, sig, codegen.magic_tuple()))
             if " at 0x" in key:  # a function as an argument
                 raise ValueError(f"{key} means nothing in another process")
