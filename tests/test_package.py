@@ -496,6 +496,10 @@ def test_a_damaged_cache_costs_a_compilation(tmp_path, kernel, how):
     assert kernel() == (where, 0)
     assert all(path.read_bytes() != damaged for path, damaged in broken.items())
     assert kernel() == (where, 1)
+    (entry,) = [path for path in kept if "-entry-" in path.name]
+    entry.write_bytes(broken[entry])  # beside a part that is whole
+    assert kernel() == (where, 0)
+    assert entry.read_bytes() != broken[entry] and kernel() == (where, 1)
 
 
 MADE = """
