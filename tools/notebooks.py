@@ -1,6 +1,7 @@
 """Run, export and clean the notebooks.  `tools/run.py` calls this; tests and site use its parts."""
 
 import argparse
+import asyncio
 import base64
 import os
 import posixpath
@@ -12,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import nbformat
+import zmq
 from nbclient import NotebookClient
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -91,11 +93,24 @@ class Runner(NotebookClient):
         return manager
 
     async def async_execute_cell(self, cell, cell_index, **kwargs):
-        return (
-            await super().async_execute_cell(cell, cell_index, **kwargs)
-            if is_run(cell, self.slow, self.long)
-            else cell
-        )
+        if not is_run(cell, self.slow, self.long):
+            return cell
+        watching = asyncio.create_task(self.look_again())
+        try:
+            return await super().async_execute_cell(cell, cell_index, **kwargs)
+        finally:
+            watching.cancel()
+
+    async def look_again(self):
+        """Ask the sockets every other second what has come.
+
+        On a busy machine asyncio sometimes misses the one signal that ZeroMQ gives of a message,
+        and would find the kernel's reply only once the cell's time is up, ten minutes later.
+        """
+        while True:
+            await asyncio.sleep(2)
+            for channel in (self.kc.shell_channel, self.kc.iopub_channel):
+                channel.socket.get(zmq.EVENTS)  # schedules what waits, too
 
 
 def execute(nb, folder, slow=False, long=True, forks=None, formats=("png",)):
