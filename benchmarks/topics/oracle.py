@@ -127,7 +127,8 @@ class Scorer:
         z, last = ([chain[what] for chain in chains] for what in ("z", "last"))
         began = time.process_time()
         topics_of = lambda counts, _: predictive_topics(counts)
-        weights, left_out = weigh_chains(self.learned, z, last, topics_of)
+        states = [[state] for state in zip(z, last)]
+        weights, left_out = weigh_chains(self.learned, states, topics_of)[:2]
         seconds = time.process_time() - began
         numbers = np.array([len(chain["samples"]) for chain in chains])
         score = lambda w: round(float(np.log(w @ p).mean()), 4)

@@ -322,7 +322,7 @@ def _verdict(model: Any, n_sweeps: int) -> dict[str, Any] | None:
     "Whether the chains agree, what to do if not, and the table, ready for JSON."
     if not hasattr(model, "convergence_"):
         return None
-    advice = model.convergence_.advice(n_sweeps, getattr(model, "burn_in_", 0))
+    advice = model.advice() if hasattr(model, "advice") else model.convergence_.advice(n_sweeps)
     advice = advice.replace(", and see convergence_", "")
     for python, typed in (("n_iter='auto'", "--n-iter auto"), ("(n_chains)", "(--n-chains)")):
         advice = advice.replace(python, typed)

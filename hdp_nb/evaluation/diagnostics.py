@@ -37,8 +37,8 @@ def topic_shares(model: Any, n: int = 5) -> np.ndarray:
     Returns
     -------
     float array, shape (n_chains, n_samples, n)
-        Shares of all tokens, largest first; 0 where there are fewer topics. As many samples as the
-        chain with the fewest has.
+        Shares of all tokens, largest first; 0 where there are fewer topics. Of the chains that are
+        shown; as many samples as the one with the fewest has.
 
     Raises
     ------
@@ -49,10 +49,10 @@ def topic_shares(model: Any, n: int = 5) -> np.ndarray:
     --------
     >>> from hdp_nb import LDA, make_bars
     >>> from hdp_nb.evaluation.diagnostics import topic_shares
-    >>> bars = make_bars(20, 20, grid=3, random_state=0)[0]
-    >>> lda = LDA(6, n_iter=10, random_state=0).fit(bars)
-    >>> topic_shares(lda, n=3).shape  # chains, samples, topics
-    (2, 2, 3)
+    >>> bars = make_bars(40, 30, grid=3, random_state=0)[0]
+    >>> lda = LDA(6, n_iter=40, random_state=0).fit(bars)
+    >>> topic_shares(lda, n=3).shape  # chains that are shown, samples, topics
+    (2, 3, 3)
     """
     check_is_fitted(model)
     if not hasattr(model, "sample_chain_") or not hasattr(next(iter(model.samples_)), "n_vk"):
@@ -65,7 +65,7 @@ def topic_shares(model: Any, n: int = 5) -> np.ndarray:
     for row, counts in zip(shares, model.samples_):
         n_k = np.sort(topic_tokens(counts))[::-1]
         row[: len(n_k)] = n_k[:n] / n_k.sum()
-    chains = [shares[model.sample_chain_ == m] for m in range(model.sample_chain_.max() + 1)]
+    chains = [shares[model.sample_chain_ == m] for m in np.unique(model.sample_chain_)]
     return np.array([chain[: min(map(len, chains))] for chain in chains])
 
 # %% ../../nbs/11_evaluation/02_diagnostics.ipynb #bc09ec7c

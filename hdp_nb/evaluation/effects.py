@@ -602,7 +602,7 @@ def _samples_of(
         raise ValueError(
             f"model must keep posterior samples for {what}, got {type(model).__name__} without any"
         )
-    n_chains = len(np.unique(model.sample_chain_))
+    n_chains = len(next(iter(model.traces_.values())))  # all that were run, shown or not
     if n_chains < 2:
         raise ValueError(
             f"model must have two chains or more for {what}, so that they can be held against each"

@@ -437,7 +437,7 @@ def begin_apart(sampler: Any, n_chains: int, many: int = MANY) -> Any:
     sampler : Sampler
     n_chains : int
     many : int
-        Components that odd chains begin with; even ones begin with one.
+        Components that all chains but the first begin with, drawn apart; the first begins with one.
 
     Returns
     -------
@@ -445,7 +445,7 @@ def begin_apart(sampler: Any, n_chains: int, many: int = MANY) -> Any:
     """
     if check_int("n_chains", n_chains, 1, MOST_CHAINS) == 1:
         return sampler
-    return [sampler.start(many if i % 2 else 1) for i in range(n_chains)]
+    return [sampler.start(many if i else 1) for i in range(n_chains)]
 
 
 def plan_rounds(n_iter: int, thin: int, least: int) -> list[int]:

@@ -70,7 +70,7 @@ Seed = int | np.random.Generator | np.random.RandomState | None
 
 # %% ../../nbs/10_models/13_base.ipynb #aa756f8f
 # The samples that models of this process have matched, which takes long, by which cosine, and how.
-_MATCHED: WeakKeyDictionary[Any, tuple[list, float, list]] = WeakKeyDictionary()
+_MATCHED: WeakKeyDictionary[Any, tuple[list, float, list, Any]] = WeakKeyDictionary()
 
 
 class SampledModel(SavedModel):
@@ -239,9 +239,22 @@ class SampledModel(SavedModel):
 
     def _warn(self) -> None:
         "Warn, at the end of `fit`, if the chains do not agree, or are still in their burn-in."
-        n = max(int((~np.isnan(x)).sum(axis=1).min()) for x in self.traces_.values())
-        if advice := self.convergence_.advice(n, self.burn_in_):
+        if advice := self.advice():
             warnings.warn(advice, ConvergenceWarning, stacklevel=4)
+
+    def advice(self) -> str:
+        """Say what is not as it should be with the chains, and what to do; empty if nothing.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> HDP(n_iter=200, random_state=0).fit(docs).advice()
+        ''
+        """
+        check_is_fitted(self)
+        n = max(int((~np.isnan(x)).sum(axis=1).min()) for x in self.traces_.values())
+        return self.convergence_.advice(n, self.burn_in_)
 
     def _kept(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
         """Set samples_ to the kept samples of all chains and each chain's last state.
@@ -257,12 +270,20 @@ class SampledModel(SavedModel):
         self.best_ = int(counted[: best + 1].sum()) - 1
         self.sample_chain_ = np.repeat(np.arange(len(chains)), counted)
 
+    def _shown(self) -> np.ndarray:
+        "Numbers of the kept samples that are shown: all of them."
+        return np.arange(len(self.sample_chain_))
+
+    def _known_labels(self, samples: list[Components]) -> list[np.ndarray] | None:
+        "The component that each one of each sample that is shown is, where that is known."
+        return None
+
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
-        "The components of every kept sample, and other arguments of `find_consensus`."
+        "The components of every sample that is shown, and other arguments of `find_consensus`."
         raise TypeError(f"{type(self).__name__} has no components to find a consensus on")
 
     def sampled_components(self) -> tuple[list[Components], dict[str, Any]]:
-        """Return the components of every kept sample, as a consensus takes them.
+        """Return the components of every sample that is shown, as a consensus takes them.
 
         Returns
         -------
@@ -284,7 +305,7 @@ class SampledModel(SavedModel):
         return self._components()
 
     def consensus(self, least_cosine: float = LEAST_COSINE) -> Consensus:
-        """Say what all kept samples of all chains say together: components, and how sure.
+        """Say what the samples that are shown say together: components, and how sure.
 
         The topics, states or clusters of the samples are matched, as notebook
         10_models/09_consensus derives it. With one chain what it cannot leave is in all of its
@@ -299,7 +320,8 @@ class SampledModel(SavedModel):
         -------
         Consensus
             Probability of existence, share with interval, words or parameters, document
-            proportions, similarity of the chains; prints as a table. A topic model shows those of
+            proportions, similarity of the chains; prints as a table. Its method `parts` says which
+            topics of each chain a union is made of. A topic model shows those of
             its topics that exist in most samples, in the same order.
 
         Raises
@@ -316,14 +338,15 @@ class SampledModel(SavedModel):
         (2, array([1., 1.]), [['tea', 'milk'], ['sea', 'boat']])
         """
         samples, others = self.sampled_components()
-        kept, cosine, labels = _MATCHED.get(self, (None, None, None))
+        kept, cosine, labels, along = _MATCHED.get(self, (None, None, None, None))
         if kept is not self.samples_ or cosine != least_cosine:
-            labels = None
-        found = find_consensus(
-            samples, self.sample_chain_, least_cosine=least_cosine, labels=labels, **others
-        )
+            labels, along = self._known_labels(samples) if len(samples) > 1 else None, None
+        chain = self.sample_chain_[self._shown()]
+        found = find_consensus(samples, chain, least_cosine=least_cosine, labels=labels, **others)
+        if along is not None:
+            found = found._replace(along_chains=along)
         labels = [label.copy() for label in found.labels]
-        _MATCHED[self] = self.samples_, least_cosine, labels
+        _MATCHED[self] = self.samples_, least_cosine, labels, found.along_chains
         return found
 
     def draws(self) -> dict[str, np.ndarray]:
@@ -426,9 +449,9 @@ seed_words : dict from name to list of words, SeedWords or None
     learned stays that of the prior: pseudo-tokens are no data.
 
 init : "opposite", int, "sequential", array of topics, or state
-    The start of the chains. "opposite": even chains begin with all tokens in one topic, odd ones
-    (and a single chain) with every token in one of 100 topics at random, so that chains that agree
-    have forgotten where they began. The others are of all chains: so many topics at random;
+    The start of the chains. "opposite": the first chain begins with all tokens in one topic, the
+    others (and a single chain) with every token in one of 100 topics at random, so that chains that
+    agree have forgotten where they began. The others are of all chains: so many topics at random;
     sequential prediction (Wang & Blei 2012, section 4); the topics of the tokens; or the state of
     another chain of any sampler, see `callback` of `fit`. Topics that are given or seeded are not
     counted in the number.
@@ -482,6 +505,10 @@ converged_ : bool or None
 
 sample_chain_ : int array, shape (n_samples,)
     The chain that each sample is from.
+
+behind_ : float array, shape (n_chains,)
+    Nats a word by which each chain predicts documents left out worse than the best chain does.
+    Chains that are too far behind are not in `samples_` (notebook 10_models/10_stacking, S4).
 
 sample_weights_ : float array, shape (n_samples,)
     How much each counts in predictions: all alike where the chains agree, else by how well its

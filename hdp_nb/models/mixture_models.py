@@ -106,10 +106,10 @@ class DPMixture(ClusterMixin, SampledModel):
         Concentration: larger values give more clusters. A number is held fixed; a prior,
         `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned, from its mean or median.
     init : "opposite", None or int
-        The start of the chains. "opposite": even chains begin with all rows in one component and
-        odd ones with rows in 100 components at random, so that agreement means something. None:
-        every row in turn chooses a component given those before it. A number: so many components,
-        rows put into them at random.
+        The start of the chains. "opposite": the first chain begins with all rows in one
+        component and the others with rows in 100 at random, so that agreement means something.
+        None: every row in turn chooses a component given those before it. A number: so many
+        components, rows put into them at random.
     moves : "auto", int or Moves
         Proposals to split or merge clusters before every sweep (Jain & Neal 2004); "auto" is two.
         Unless there are none, components are also joined in the first half of the burn-in, at most

@@ -448,10 +448,10 @@ class HNHDP(_Nested):
     categories : None, labels of the documents, or the name of a level of the corpus's groups
         Known clusters instead of unknown ones.
     init : "opposite", None, int, or labels of the documents
-        The start of the chains. "opposite": even chains begin with one cluster and odd ones with
-        `n_clusters`, a single one as None does. An int: so many documents are drawn at random, and
-        every other joins the one that is most similar to it; None takes about the square root of
-        their number. Labels: these clusters. Not used with `categories`.
+        The start of the chains. "opposite": the first chain begins with one cluster and the
+        others with `n_clusters`, a single one as None does. An int: so many documents are drawn at
+        random, and every other joins the one that is most similar to it; None takes about the
+        square root of their number. Labels: these clusters. Not used with `categories`.
     {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes

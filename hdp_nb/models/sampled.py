@@ -7,6 +7,7 @@ __all__ = ['SampledTopicModel', 'topic_tokens']
 
 # %% ../../nbs/10_models/12_sampled.ipynb #4169216d
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,11 @@ from ..utils.checks import check_int
 from ..utils.states import check_entries, check_same, check_weights
 
 # %% ../../nbs/10_models/12_sampled.ipynb #088faf37
+# A chain is compared with others by its last state and, in longer runs, by a few more: the last
+# one's hyperparameters alone make a difference of some .01 nats a word.
+_MORE_STATES, _SWEEPS_BETWEEN, _SWEEPS_A_STATE = 3, 3, 20
+
+
 class SampledTopicModel(BaseTopicModel, SampledModel):
     """Base of the topic models that sample: they show the topics that most of the samples have.
 
@@ -38,10 +44,14 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
     sample_weights_ : float array, shape (len(samples_),)
         How much each counts in predictions; they sum to 1. Equal where the chains agree, else by
         stacking, see notebook 10_models/10_stacking.
+    behind_ : float array, shape (n_chains,)
+        Nats a word by which each chain predicts documents left out worse than the best chain does;
+        those that are too far behind are not in `samples_`. Zeros where the chains agree.
     best_ : int
         The last sample of the chain to show.
     """
 
+    behind_: np.ndarray
     doc_topic_: np.ndarray
     sample_weights_: np.ndarray
     _topics: Any
@@ -51,22 +61,63 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
     ) -> None:
         """Lay out the results of the chains, and give these up.
 
-        Where they do not agree their samples are weighed, and the chain to show is the one that
-        predicts best, if there is a corpus that all topics are of.
+        Where they do not agree, and there is a corpus that all topics are of, chains that predict
+        worse than the best one are left out, and the samples of the others are weighed.
         """
         self._kept(sampler, chains, best)
         self.sample_weights_ = np.full(len(self.samples_), 1 / len(self.samples_))
+        self.behind_ = np.zeros(len(chains))
         weighed = len(chains) > 1 and not self.converged_
         if weighed and corpus is not None and not corpus.has_large_counts:
-            n = np.bincount(self.sample_chain_)
-            last_of = n.cumsum() - 1
-            last = [self.samples_[i] for i in last_of]
-            weights, log_p = weigh_chains(corpus, [c.state.z for c in chains], last, self._topics)
-            self.sample_weights_ = (weights / n)[self.sample_chain_]
-            best = int(np.argmax(log_p))
-            self.trace_, self.best_ = chains[best].trace, int(last_of[best])
+            states = [_states(sampler, chain) for chain in chains]
+            found = weigh_chains(corpus, states, self._topics)
+            self.behind_ = found.behind
+            best = int(np.argmax(found.log_p))
+            self._leave_out(found.within, found.weights, best)
+            self.trace_ = chains[best].trace
         chains.clear()  # their states are no longer needed, and take room
         self._show()
+
+    def _leave_out(self, within: np.ndarray, weights: np.ndarray, best: int) -> None:
+        "Keep the samples of some chains, by their weights, and the best chain's last one as best_."
+        here = within[self.sample_chain_]
+        self.samples_ = [sample for sample, is_in in zip(self.samples_, here) if is_in]
+        self.sample_chain_ = self.sample_chain_[here]
+        n = np.bincount(self.sample_chain_, minlength=len(within))
+        weights = np.where(within, np.maximum(weights, 1e-12), 0)
+        self.sample_weights_ = (weights / weights.sum() / np.maximum(n, 1))[self.sample_chain_]
+        self.best_ = int(n[: best + 1].sum()) - 1
+
+    def advice(self) -> str:
+        """Say which chains are not shown, what else is not as it should be, and what to do.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> HDP(n_iter=200, random_state=0).fit(docs).advice()
+        ''
+        """
+        behind = getattr(self, "behind_", np.zeros(0))  # which earlier versions did not save
+        left_out = np.flatnonzero(~np.isin(np.arange(len(behind)), self.sample_chain_))
+        said = [
+            f"Chain {chain} is {behind[chain]:.2g} nats a word behind in predicting documents left"
+            " out, and is not shown."
+            for chain in left_out
+        ]
+        if len(behind) - len(left_out) == 1 < len(behind):
+            n = len(next(iter(self.trace_.values())))
+            said.append(
+                "What is shown is of one chain, which no other confirms. Run longer"
+                f" (n_iter='auto', or above {n}) or more chains (n_chains), and see convergence_."
+            )
+        else:
+            said.append(super().advice())
+        return " ".join(said).strip()
+
+    def _match_all(self, found: Consensus) -> list[np.ndarray]:
+        "The component of a consensus that each topic of each sample is, shown or not; -1 for none."
+        return found.labels
 
     def _word_counts(self) -> np.ndarray:
         "Tokens of every word in the documents of the fit."
@@ -77,19 +128,20 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 
         Where there is no such topic, those of samples_[best_]; of a single sample, all.
         """
-        if len(self.samples_) == 1:
+        if len(self._shown()) == 1:
             samples, others = self._components()
             labels = [np.arange(samples[0].counts.shape[1])]
-            found = find_consensus(samples, self.sample_chain_, labels=labels, **others)
+            found = find_consensus(samples, [0], labels=labels, **others)
         else:
             found = self.consensus()
         rows = np.arange(found.n_components)
         if not len(rows):
-            here = found.labels[int(self.best_)]
+            here = self._match_all(found)[int(self.best_)]
             rows = np.unique(here[here >= 0])
         number = np.full(len(found.existence) + 1, -1)
         number[rows] = np.arange(len(rows))
-        self.n_topics_, self.matches_ = len(rows), number[np.concatenate(found.labels)]
+        matched = self._match_all(found)
+        self.n_topics_, self.matches_ = len(rows), number[np.concatenate(matched)]
         words: Any = found.words  # a consensus of topics has them
         self.components_, self.topic_shares_ = words[rows], found.shares[rows]
         n_v = self._word_counts()
@@ -118,13 +170,13 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         >>> model.consensus().n_components, model.consensus_as_shown().n_components
         (2, 1)
         """
-        found = self.consensus()
-        shown = np.concatenate(found.labels)
-        if np.array_equal(np.where(shown < found.n_components, shown, -1), self.matches_):
+        found, matched = self.consensus(), self._matched()
+        labels = [np.where(matched[i] < self.n_topics_, matched[i], -1) for i in self._shown()]
+        known = [np.where(label < found.n_components, label, -1) for label in found.labels]
+        if all(map(np.array_equal, labels, known)):
             return found
         samples, others = self.sampled_components()
-        labels = [np.where(to < self.n_topics_, to, -1) for to in self._matched()]
-        return find_consensus(samples, self.sample_chain_, labels=labels, **others)
+        return find_consensus(samples, found.chain, labels=labels, **others)
 
     def _matched(self) -> list[np.ndarray]:
         "The topic that is shown (n_topics_ for all else) of each topic of each sample."
@@ -137,11 +189,12 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         return np.mean(there, axis=0) if len(there) > 1 else super()._existence()
 
     def _share_draws(self) -> np.ndarray | None:
-        if len(self.samples_) < 2:
+        shown, matched = self._shown(), self._matched()
+        if len(shown) < 2:
             return None
-        draws = np.zeros((len(self.samples_), self.n_topics_ + 1))
-        for row, counts, to in zip(draws, self.samples_, self._matched()):
-            np.add.at(row, to, topic_tokens(counts))
+        draws = np.zeros((len(shown), self.n_topics_ + 1))
+        for row, i in zip(draws, shown):
+            np.add.at(row, matched[i], topic_tokens(self.samples_[i]))
         return draws / np.maximum(draws.sum(axis=1, keepdims=True), 1)
 
     def group_draws(self, group: np.ndarray, n: int) -> np.ndarray | None:
@@ -156,8 +209,8 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         Returns
         -------
         float array, shape (n_samples, n, n_topics_ + 1), or None
-            Shares of the tokens of each group, the last of all else; NaN for groups without tokens.
-            None where the samples do not hold the topics of documents.
+            Of the samples that are shown: shares of the tokens of each group, the last of all else;
+            NaN for groups without tokens. None where samples do not hold the topics of documents.
 
         Examples
         --------
@@ -170,10 +223,12 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         """
         check_is_fitted(self)
         draws, to_group = [], csr_array(group_table(group, n).T)
-        for counts, to in zip(self.samples_, self._matched()):
-            if counts.n_jk is None:
+        matched = self._matched()
+        for i in self._shown():
+            n_jk, to = self.samples_[i].n_jk, group_table(matched[i], self.n_topics_ + 1)
+            if n_jk is None:
                 return None
-            draws.append((to_group @ counts.n_jk @ group_table(to, self.n_topics_ + 1)).toarray())
+            draws.append((to_group @ n_jk @ to).toarray())
         with np.errstate(invalid="ignore"):
             return np.array(draws) / np.sum(draws, axis=2, keepdims=True)
 
@@ -217,8 +272,9 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 
     def _transform(self, corpus: Corpus) -> np.ndarray:
         pi = np.zeros((corpus.n_docs, self.n_topics_ + 1))
-        for counts, to in zip(self.samples_, self._matched()):
-            pi += self._collected(self._proportions(counts, corpus), to)
+        matched = self._matched()
+        for i in self._shown():
+            pi += self._collected(self._proportions(self.samples_[i], corpus), matched[i])
         return pi
 
     def _check_results(self) -> None:
@@ -255,6 +311,20 @@ def topic_tokens(counts: Any) -> np.ndarray:
     int array, shape (n_topics,)
     """
     return (counts.n_vk if counts.n_jk is None else counts.n_jk).sum(axis=0)
+
+
+def _states(sampler: Sampler, chain: Chain) -> Iterator[tuple[np.ndarray, Any]]:
+    """Give the topics of all tokens in the last state of a chain, and what is kept of it; then the
+    same of some more states, with sweeps between them, unless the run was cut short.
+    """
+    yield chain.state.z, sampler.snapshot(chain.state)
+    n_more = 0 if chain.interrupted else min(chain.n_done // _SWEEPS_A_STATE, _MORE_STATES)
+    if n_more:  # the last state stays as it is: whoever was called back may hold it
+        rng, state = copy.deepcopy((chain.rng, chain.state))
+    for _ in range(n_more):
+        for _ in range(_SWEEPS_BETWEEN):
+            state, _info = sampler.sweep(rng, state)
+        yield state.z, sampler.snapshot(state)
 
 
 def _with_rest(columns: np.ndarray) -> np.ndarray:

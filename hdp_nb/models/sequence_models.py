@@ -90,9 +90,9 @@ class HDPHMM(SampledModel):
         allows, 0 none. In the first 300 sweeps, at most the burn-in, there are more of them,
         annealed.
     init : "opposite", int, or int array of shape (N,)
-        The start of the chains. "opposite": even chains begin with all steps in one state, odd ones
-        (and a single chain) with every step in one of `max_states` at random, so that chains that
-        agree have forgotten where they began. The others are of all chains: so many states at
+        The start of the chains. "opposite": the first chain begins with all steps in one state, the
+        others (and a single chain) with every step in one of `max_states` at random, so that chains
+        that agree have forgotten where they began. The others are of all chains: so many states at
         random (rather too many than too few), or these states.
     {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 

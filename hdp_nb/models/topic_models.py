@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike
+from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus, coarsen
@@ -21,9 +22,10 @@ from ..mcmc.convergence import MANY, begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
 from .base import Callback, Concentration, PathLike, Seed, estimator
-from .consensus import Components
+from .consensus import Components, Consensus, match_one_to_one
 from .sampled import SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
+from .unions import LEAST_CENTRED, centred_cosine
 from ..moves.schedule import Moves, MoveState, TopicMoves, as_moves
 from ..moves.split_merge import HDPSplitMerge
 from hdp_nb.topics.blocked import (
@@ -214,7 +216,7 @@ class GibbsTopicModel(SampledTopicModel):
         return phi, np.atleast_2d(weight)[0]  # a tree without levels has the root's alone
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
-        "The topics of every kept sample, for a consensus."
+        "The topics of every sample that is shown, for a consensus."
         samples = [
             Components(
                 counts.n_vk,
@@ -223,7 +225,7 @@ class GibbsTopicModel(SampledTopicModel):
                 counts.n_jk,
                 np.atleast_2d(counts.alpha * counts.beta),
             )
-            for counts in self.samples_
+            for counts in map(self.samples_.__getitem__, self._shown())
         ]
         n_known = len(getattr(self, "seed_names_", []))
         return samples, {"vocabulary": self.vocabulary_, "n_known": n_known}
@@ -384,8 +386,8 @@ class HDP(GibbsTopicModel):
     {traces_, convergence_, converged_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
-    {sample_weights_, sample_chain_, best_, matches_, doc_topic_, topic_labels_, seeded_,
-    seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_, burn_in_, thin_}
+    {behind_, sample_weights_, sample_chain_, best_, matches_, doc_topic_, topic_labels_,
+    seeded_, seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_, burn_in_, thin_}
     sampler_ : str
         The sampler that was taken.
 
@@ -513,6 +515,13 @@ class HDP(GibbsTopicModel):
         eta, eta_prior = self._eta(corpus.n_words)
         return TreeSampler(corpus, [], conc, priors, eta, eta_prior, init=init, seeds=seeds)
 
+# %% ../../nbs/10_models/03_topic_models.ipynb #f7ca3c6a
+def _like(topics: np.ndarray, known: np.ndarray, n_v: np.ndarray) -> np.ndarray:
+    "Which of the known topics, rows of words, each is, one to one; -1 where it is like none."
+    cosine = centred_cosine(topics, known, n_v)
+    k, l = linear_sum_assignment(cosine, maximize=True)
+    return np.where(cosine[k, l] >= LEAST_CENTRED, l, -1)
+
 # %% ../../nbs/10_models/03_topic_models.ipynb #b4bbb7d4
 @estimator
 class LDA(GibbsTopicModel):
@@ -537,21 +546,25 @@ class LDA(GibbsTopicModel):
         symmetric Dirichlet prior with parameter gamma/n_topics.
     init : "opposite", None, int array of shape (n_tokens,), or state
         The topics of the tokens to begin with; None draws them at random. "opposite": they are
-        drawn for odd chains (and a single one), and even chains begin with all tokens in one topic.
+        drawn, but for the first of several chains, which begins with all tokens in one topic.
     {n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
     ----------
     n_topics_ : int
-        How many there are: `n_topics`, unless some come and go or have no tokens.
+        `n_topics`, unless topics were merged or dropped. Those shown are of the chain that predicts
+        best; `existence_` is the share of the samples of all chains that have a topic like it.
+    shown_ : bool array, shape (len(samples_),)
+        Whether the sample is of a chain that has all topics that are shown. What is shown is the
+        mean over these, and predictions over all.
     {components_, topic_shares_, existence_, doc_topic_}
     alpha_, gamma_, eta_ : float
         Posterior means of the hyperparameters.
     {trace_, traces_, convergence_, converged_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
-    {sample_chain_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_, word_shares_,
-    vocabulary_, n_features_in_}
+    {sample_chain_, behind_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_,
+    word_shares_, vocabulary_, n_features_in_}
 
     Examples
     --------
@@ -596,6 +609,39 @@ class LDA(GibbsTopicModel):
         self.verbose = verbose
 
     _inits = ("opposite", None)
+
+    def _show(self) -> None:
+        """Show the topics of the chain that predicts best, all of them, and as many.
+
+        A chain that has the same ones adds its samples; of one that has not they would be others.
+        """
+        means, n_v = {}, GibbsTopicModel._word_counts(self)
+        for c in np.unique(self.sample_chain_):
+            mine = np.flatnonzero(self.sample_chain_ == c)
+            tables = [self.samples_[i].n_vk for i in mine]
+            labels = match_one_to_one(tables, len(tables) - 1)
+            ordered = [n.T.toarray()[np.argsort(to)] for n, to in zip(tables, labels)]
+            means[c] = np.sum(ordered, axis=0)
+        best = means[self.sample_chain_[int(self.best_)]]
+        same = {c for c, n in means.items() if n is best or (_like(n, best, n_v) >= 0).all()}
+        self.shown_ = np.array([c in same for c in self.sample_chain_])
+        super()._show()
+
+    def _shown(self) -> np.ndarray:
+        return np.flatnonzero(getattr(self, "shown_", np.ones(len(self.samples_), bool)))
+
+    def _known_labels(self, samples: list[Components]) -> list[np.ndarray]:
+        best = int(np.flatnonzero(self._shown() == int(self.best_))[0])
+        return match_one_to_one([sample.counts for sample in samples], best)
+
+    def _match_all(self, found: Consensus) -> list[np.ndarray]:
+        "Of the other chains' topics those that are like the ones that are shown, one to one."
+        shown = dict(zip(self._shown().tolist(), found.labels))
+        words, n_v = np.asarray(found.words), self._word_counts()
+        for i in range(len(self.samples_)):
+            if i not in shown:
+                shown[i] = _like(self.samples_[i].n_vk.T.toarray(), words, n_v)
+        return [shown[i] for i in range(len(self.samples_))]
 
     def _first_eta(self, n_words: int) -> float:
         return _FIRST_ETA  # for any number of words: its topics are there from the beginning

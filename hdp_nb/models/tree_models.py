@@ -89,8 +89,8 @@ class TreeHDP(GibbsTopicModel):
     {traces_, convergence_, converged_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains; `beta` has a row for every node.
-    {sample_chain_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_, seeded_,
-    seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_}
+    {sample_chain_, behind_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_,
+    seeded_, seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_}
 
     Examples
     --------

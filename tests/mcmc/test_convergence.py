@@ -31,15 +31,18 @@ def apart(signatures):
 
 
 def test_chains_that_disagree(apart):
-    "One warning names what they disagree about, chain by chain, and what to do."
+    "One warning names the chain that is behind, and what to do; the table has the rest."
     model, [message] = apart
     assert model.converged_ is False and not model.interrupted_
     odd = [name for name, row in model.convergence_.items() if row.ok is False]
     assert model.convergence_["n_topics"].ok is None  # told, not judged
     worst = model.convergence_.worst
     one, two = model.convergence_[worst].means
-    assert worst in odd and f"{worst} ({one:.4g} against {two:.4g})" in message
-    assert message.startswith("After 60 sweeps the 2 chains do not agree on ")
+    said = model.convergence_.advice(60, model.burn_in_)
+    assert worst in odd and f"{worst} ({one:.4g} against {two:.4g})" in said
+    assert said.startswith("After 60 sweeps the 2 chains do not agree on ")
+    assert message == model.advice() and "What is shown is of one chain" in message
+    assert message.startswith(f"Chain 0 is {model.behind_[0]:.2g} nats a word behind")
     assert "n_iter='auto', or above 60" in message and "n_chains" in message
     table = str(model.convergence_).splitlines()
     assert [line.split()[0] for line in table[1:] if line.endswith("NO")] == odd

@@ -9,8 +9,16 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.distributed.transform import score_documents
 from hdp_nb.evaluation.scores import left_to_right
+from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.models.loading import load_model
-from hdp_nb.models.stacking import chain_weights, leave_out, predict_left_out, stack, weigh_chains
+from hdp_nb.models.stacking import (
+    chain_weights,
+    compare_chains,
+    leave_out,
+    predict_left_out,
+    stack,
+    weigh_chains,
+)
 from hdp_nb.models.topic_models import HDP, LDA
 from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.moves.schedule import Moves
@@ -53,7 +61,7 @@ def test_samples_of_a_chain_share_its_weight(fitted):
     w = model.sample_weights_
     assert w.shape == (len(model.samples_),) and w.min() >= 0
     assert_allclose(w.sum(), 1)
-    for c in range(2):
+    for c in np.unique(model.sample_chain_):
         assert np.ptp(w[model.sample_chain_ == c]) == 0
 
 
@@ -92,22 +100,45 @@ def test_chains_that_agree_count_by_their_samples():
     assert_allclose(model.sample_weights_, 1 / len(model.samples_))
 
 
-def test_a_worse_chain_counts_for_less():
-    corpus = make_bars(n_docs=200, doc_len=30, grid=4, random_state=0)[0]
-    model = HDP(
-        sampler="direct", moves=0, init="opposite", n_iter=6, thin=2, n_jobs=1, random_state=0
-    )
-    with pytest.warns(UserWarning):
+def test_a_worse_chain_is_not_shown():
+    corpus, truth = make_bars(n_docs=200, doc_len=30, grid=4, random_state=0)
+    model = HDP(sampler="direct", moves=0, init="opposite", n_iter=60, n_jobs=1, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"Chain 0 is 0\.\d+ nats a word behind.*not shown"):
         model.fit(corpus)
-    first, second = (model.sample_weights_[model.sample_chain_ == c].sum() for c in range(2))
-    scores = [
-        np.mean([model.one_sample(i).score(TEST) for i in np.flatnonzero(model.sample_chain_ == c)])
-        for c in range(2)
-    ]
-    better = int(np.argmax(scores))
-    assert abs(np.diff(scores)[0]) > 0.1 and (first, second)[better] > 0.9
-    assert model.sample_chain_[model.best_] == better
-    assert_array_equal(model.trace_["alpha"], model.traces_["alpha"][better])
+    assert model.behind_[0] > 0.05 and model.behind_[1] == 0
+    assert set(model.sample_chain_) == {1} == {model.sample_chain_[model.best_]}
+    assert_array_equal(model.trace_["alpha"], model.traces_["alpha"][1])
+    assert chain_weights(model) == [0, 1]
+    # All that is shown is the other chain's, which has the planted topics.
+    unit = lambda rows: rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    assert (unit(truth.phi) @ unit(model.components_).T).max(axis=1).min() > 0.9
+    assert model.topic_shares_.sum() > 0.9
+
+
+def test_a_chain_that_is_as_good_is_shown_too():
+    corpus, _ = make_bars(n_docs=100, doc_len=30, grid=4, random_state=0)
+    with pytest.warns(ConvergenceWarning) as warned:
+        model = HDP(sampler="direct", moves=0, init=20, n_iter=60, random_state=0).fit(corpus)
+    assert set(model.sample_chain_) == {0, 1} and "not shown" not in str(warned[0].message)
+
+
+def test_chains_are_compared_document_by_document():
+    rng = np.random.default_rng(0)
+    document, common = np.repeat(np.arange(100), 10), np.repeat(rng.normal(0, 1, 100), 10)
+    best = common + rng.normal(0, 0.1, 1000)
+    other = best - np.repeat(rng.normal(0.02, 0.2, 100), 10)  # in some documents it is better
+    behind, error, within = compare_chains(
+        np.array([best, best - 0.02, best - 0.004, other]), document
+    )
+    assert_allclose(behind[:3], [0, 0.02, 0.004])
+    assert_allclose(error[:3], 0, atol=1e-9)
+    assert within.tolist() == [True, False, True, True]
+    # The standard error of the last is that of the mean of 100 documents' means.
+    means = (best - other).reshape(100, 10).mean(axis=1)
+    assert_allclose(abs(behind[3] - means.mean()), 0, atol=1e-12)
+    assert_allclose(error[3], means.std(ddof=1) / 10)
+    few = compare_chains(np.array([best, best - 5.0])[:, :150], document[:150])
+    assert few[2].all()  # 150 hidden words tell nothing
 
 
 def test_a_chain_that_was_stopped_early_counts_by_its_weight_too():
@@ -124,7 +155,9 @@ def test_a_chain_that_was_stopped_early_counts_by_its_weight_too():
     n = np.bincount(model.sample_chain_)
     last = [model.samples_[i] for i in n.cumsum() - 1]
     topics_of = lambda counts, _: predictive_topics(counts)
-    weights, _ = weigh_chains(TRAIN, [assigned[13], assigned[22]], last, topics_of)
+    weights = weigh_chains(
+        TRAIN, [[(assigned[13], last[0])], [(assigned[22], last[1])]], topics_of
+    ).weights
     assert n[0] > n[1] > 0 and 0.01 < weights[0] < 0.99
     assert_allclose(chain_weights(model), weights)
     assert_allclose(model.sample_weights_, np.repeat(weights / n, n))
@@ -146,7 +179,8 @@ def test_weights_are_the_same_in_processes_and_after_a_resumption(tmp_path):
 def test_models_without_weights_count_samples_equally(tmp_path):
     "As those that earlier versions saved, and other people's."
     with pytest.warns(UserWarning):
-        model = HDP(sampler="direct", moves=0, **few).fit(TRAIN)
+        model = HDP(sampler="direct", init=20, moves=0, **few).fit(TRAIN)
+    assert np.ptp(model.sample_weights_) > 0
     with_weights = left_to_right(model, TEST, random_state=0)
     del model.sample_weights_
     equal = left_to_right(model, TEST, random_state=0)
@@ -237,6 +271,6 @@ def test_chains_that_are_the_same_share_alike(fitted):
         pytest.skip("its documents differ in their weights")
     topics_of = lambda counts, _: (None, np.atleast_2d(predictive_topics(counts)[1])[0])
     z, last = [np.array(states[-1].z)] * 2, [model.samples_[-1]] * 2
-    weights, log_p = weigh_chains(TRAIN, z, last, topics_of)
+    weights, log_p = weigh_chains(TRAIN, [[state] for state in zip(z, last)], topics_of)[:2]
     assert_allclose(weights, 0.5)
     assert log_p[0] == log_p[1] < 0
