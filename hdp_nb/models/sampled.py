@@ -134,13 +134,12 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
             found = find_consensus(samples, [0], labels=labels, **others)
         else:
             found = self.consensus()
-        rows = np.arange(found.n_components)
+        rows, matched = np.arange(found.n_components), self._match_all(found)
         if not len(rows):
-            here = self._match_all(found)[int(self.best_)]
+            here = matched[int(self.best_)]
             rows = np.unique(here[here >= 0])
         number = np.full(len(found.existence) + 1, -1)
         number[rows] = np.arange(len(rows))
-        matched = self._match_all(found)
         self.n_topics_, self.matches_ = len(rows), number[np.concatenate(matched)]
         words: Any = found.words  # a consensus of topics has them
         self.components_, self.topic_shares_ = words[rows], found.shares[rows]
