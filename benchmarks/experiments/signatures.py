@@ -109,7 +109,7 @@ def find(method, X, kind, power, options):
     seconds = options["max_time"]
     chains = dict(n_jobs=1, random_state=0, eta=Gamma(1, 1), n_iter=options["n_iter"])
     if method == "HDP":
-        model = HDP(sampler="blocked", **chains)
+        model = HDP(sampler="blocked", power=1, **chains)
     elif method == "HDP, power":
         model = HDP(sampler="blocked", power=power, **chains)
     else:

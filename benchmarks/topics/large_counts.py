@@ -64,7 +64,7 @@ def predictions(sampler, state, counts):
 
     from hdp_nb import HDP, Corpus
 
-    model = HDP(sampler="blocked", n_iter=2, n_chains=1, init=1, moves=0, random_state=0)
+    model = HDP(sampler="blocked", power=1, n_iter=2, n_chains=1, init=1, moves=0, random_state=0)
     model.fit(sampler.corpus)
     model.samples_, model.best_ = [sampler.snapshot(state)], 0
     model = model.one_sample()
@@ -101,7 +101,8 @@ def fits():
             began = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = HDP(sampler=sampler, n_iter=sweeps, n_jobs=1, random_state=0).fit(X)
+                run = dict(n_iter=sweeps, n_jobs=1, random_state=0)
+                model = HDP(sampler=sampler, power=1, **run).fit(X)
             cpu = time.process_time() - began
             cosine = cosines(phi, model.components_).max(axis=1)
             found.append(

@@ -200,9 +200,9 @@ def _settings(args: argparse.Namespace) -> dict[str, Any]:
 def _verdict_line(verdict: dict | None) -> str:
     "Whether the chains agree, in a line, and what to do if they do not."
     if verdict is None or verdict["converged"] is None:
-        return "Converged? One chain cannot say; --n-chains 2 compares chains that begin far apart"
-    good = "Converged: the chains agree"
-    return good if verdict["converged"] else f"NOT converged. {verdict['advice']}"
+        return "Converged? One chain cannot say; --n-chains 3 compares chains that begin far apart"
+    said = f"{verdict['found']} {verdict['advice']}".strip()
+    return f"Converged: {said}" if verdict["converged"] else f"NOT converged. {said}"
 
 
 def _take_up(args: argparse.Namespace, part: Path) -> None:
@@ -318,17 +318,22 @@ def _sample(args: argparse.Namespace, train: Any, part: Path, corpus: Any) -> An
     return _sample(args, train, part, corpus)
 
 # %% ../../nbs/15_cli/01_main.ipynb #13079ea8
-def _verdict(model: Any, n_sweeps: int) -> dict[str, Any] | None:
+def _verdict(model: Any) -> dict[str, Any] | None:
     "Whether the chains agree, what to do if not, and the table, ready for JSON."
     if not hasattr(model, "convergence_"):
         return None
-    advice = model.advice() if hasattr(model, "advice") else model.convergence_.advice(n_sweeps)
+    grade, found, advice = model.verdict_
     advice = advice.replace(", and see convergence_", "")
     for python, typed in (("n_iter='auto'", "--n-iter auto"), ("(n_chains)", "(--n-chains)")):
         advice = advice.replace(python, typed)
-    found = {"converged": model.converged_, "advice": advice}
-    found["weights"] = hdp_nb.models.stacking.chain_weights(model)  # in predictions
-    return found | {"rows": model.convergence_.to_json()}
+    return {
+        "converged": model.converged_,
+        "grade": grade,
+        "found": found,
+        "advice": advice,
+        "weights": hdp_nb.models.stacking.chain_weights(model),  # in predictions
+        "rows": model.convergence_.to_json(),
+    }
 
 
 def _write(
@@ -370,7 +375,7 @@ def _write(
         "group": level,
         "left_out": getattr(args, "note", ""),
         "convergence": convergence_table(model),
-        "verdict": _verdict(model, min(done, default=0)),
+        "verdict": _verdict(model),
         "settings": _settings(args),
     }
     write_json(part / "summary.json", summary)
@@ -605,8 +610,9 @@ def _add_sampling(group: Any) -> None:
     add_option(
         group,
         "--init",
-        "'opposite': every other chain begins with one topic, the others, and a single chain, with"
-        " 100; a number of topics to deal the tokens to at random; or 'sequential' prediction",
+        "'opposite': the first chain begins with one topic, the others, and a single chain, with"
+        " 10, 30 or 100, by a trial; a number of topics to deal the tokens to at random; or"
+        " 'sequential' prediction",
         type=_init,
         default="opposite",
         metavar="HOW",
@@ -614,7 +620,7 @@ def _add_sampling(group: Any) -> None:
     group.add_argument(
         "--n-chains",
         "--chains",
-        default=2,
+        default=3,
         help="independent chains; only several can show whether they have converged (%(default)s)",
         **numbers,
     )

@@ -177,10 +177,7 @@ def _agreement_table(summary: dict) -> str:
     ]
     chains = [(f"chain {m}", "number") for m in range(len(rows[0]) - 4)]
     head = ["mean of", *chains, ("ESS", "number"), ("R-hat", "number"), "agree"]
-    text = {
-        True: "The chains began far apart and agree." if _opposite(summary) else "They agree.",
-        None: "One chain: whether it has converged takes two or more (<code>--n-chains</code>).",
-    }.get(found["converged"], f"Not converged. {html.escape(found['advice'])}")
+    text = html.escape(f"{found['found']} {found['advice']}".strip())
     if found["converged"] is False and len(weights := found.get("weights", ())) > 1:
         counted = [f"{weight:.0%}" for weight in weights]
         text += f" In predictions of words the chains count {', '.join(counted[:-1])} and"
@@ -189,10 +186,6 @@ def _agreement_table(summary: dict) -> str:
     title = f"<h2 id='agreement'>Do the chains agree?</h2>\n<p{note}>{text}</p>\n"
     aside = "tabindex='0' role='region' aria-label='What the chains say'"
     return f"{title}<div class='wide' {aside}>{_table(head, rows)}</div>"
-
-
-def _opposite(summary: dict) -> bool:
-    return summary["settings"].get("init") == "opposite"
 
 
 def _convergence_table(summary: dict) -> str:

@@ -29,6 +29,7 @@ from hdp_nb.utils.checks import (
     check_labels,
     check_number,
     check_test_size,
+    check_vector,
     check_vocab,
     int_array,
     plural,
@@ -834,14 +835,16 @@ def as_corpus(
     return corpus
 
 # %% ../../nbs/01_corpora/01_corpus.ipynb #54b9733b
-def coarsen(corpus: Any, power: float, rng: int | np.random.Generator | None = 0) -> Corpus:
+def coarsen(
+    corpus: Any, power: float | np.ndarray, rng: int | np.random.Generator | None = 0
+) -> Corpus:
     """Multiply all counts of a corpus by a number of at most 1, and round them.
 
     Parameters
     ----------
     corpus : Corpus or document-term counts
-    power : float, above 0, at most 1
-        What a token counts.
+    power : float, above 0, at most 1; or array of them, shape (n_docs,)
+        What a token counts: of all documents, or of each.
     rng : None, int or Generator
         Of the rounding; the same counts with 0, the default, are rounded in the same way.
 
@@ -869,12 +872,18 @@ def coarsen(corpus: Any, power: float, rng: int | np.random.Generator | None = 0
            [ 0,  8, 30]], dtype=int32)
     """
     corpus = as_corpus(corpus)
-    if check_number("power", power, 0.0, 1.0) == 1.0:
+    number: Any = power
+    if np.ndim(power) == 0:
+        number = check_number("power", number, 0.0, 1.0)
+    powers = check_vector("power", number, corpus.n_docs)
+    if (powers > 1).any():
+        raise ValueError(f"power must be at most 1, got {powers.max()!r}")
+    if (powers == 1).all():
         return corpus
     X = corpus.to_matrix()
     X.sort_indices()
     lengths = np.diff(X.indptr)
-    ends = np.append(0.0, np.cumsum(power * X.data))
+    ends = np.append(0.0, np.cumsum(np.repeat(powers, lengths) * X.data))
     before = np.repeat(ends[X.indptr[:-1]], lengths)
     shift = np.repeat(as_rng(rng).random(corpus.n_docs), lengths)
     parts = [np.floor(cut - before + shift) for cut in (ends[1:], ends[:-1])]

@@ -425,8 +425,8 @@ def _check_model(model: Any, n_anchors: int | None) -> None:
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
             f" words and no split-merge moves, got {model!r}"
         )
-    if not online and model.power != 1:
-        raise ValueError(f"power must be 1 for a fit from shards, got {model.power!r}")
+    if not online and model.power not in ("auto", 1):
+        raise ValueError(f'power must be "auto" or 1 for a fit from shards, got {model.power!r}')
     if online and n_anchors is not None:
         raise ValueError(f"n_anchors must be None for an OnlineHDP, got {n_anchors!r}")
     if online and model.e_step != "variational":

@@ -451,9 +451,10 @@ def _eta_path(model: Any, X: Any, R: int) -> _Path:
 
 def _path_of(model: Any, X: Any, R: int) -> _Path:
     "The path of a model."
-    for name, takes in (("seed_words", None), ("power", 1.0)):
-        if (value := getattr(model, name, takes)) != takes:
-            raise ValueError(f"{name} must be {takes!r} for the evidence, got {value!r}")
+    if (given := getattr(model, "seed_words", None)) is not None:
+        raise ValueError(f"seed_words must be None for the evidence, got {given!r}")
+    if (power := getattr(model, "power", 1.0)) not in ("auto", 1):  # it is of the counts as given
+        raise ValueError(f'power must be "auto" or 1 for the evidence, got {power!r}')
     if isinstance(model, HDP | LDA):
         return _topic_path(model, X, R)
     if isinstance(model, DPMixture):

@@ -484,7 +484,9 @@ def _corpus_of(model: Any, X: Any, samples: list[Components]) -> Corpus:
     "X as a corpus over the words of the fit, if it can be that of the fit."
     X = count_for(model, X)
     corpus = as_corpus(X, model.vocabulary_, model.n_features_in_, min_tokens=0)
-    corpus = coarsen(corpus, getattr(model._as_fitted(), "power", 1.0))  # as the fit did
+    powers = getattr(model, "power_", np.ones(corpus.n_docs))
+    if len(powers) == corpus.n_docs:
+        corpus = coarsen(corpus, powers)  # as the fit did
     lengths = np.asarray(samples[0].documents.sum(axis=1)).ravel()
     if not np.array_equal(corpus.doc_lengths, lengths):
         raise ValueError(

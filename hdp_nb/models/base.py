@@ -16,8 +16,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from importlib import import_module
-from importlib.util import find_spec
 from inspect import cleandoc, signature
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -44,11 +42,13 @@ from hdp_nb.mcmc.convergence import (
     Pace,
     judge,
     plan_rounds,
+    traces_to_arviz,
 )
 from ..mcmc.priors import ConcentrationPrior
 from .consensus import LEAST_COSINE, Components, Consensus, find_consensus
 from .saving import SavedModel
 from .topic_view import TopicView
+from .verdict import Verdict, give_verdict
 from hdp_nb.utils.checks import (
     MOST_CHAINS,
     as_rng,
@@ -79,9 +79,9 @@ class SampledModel(SavedModel):
     A subclass stores its parameters, among them those named below, and its `fit` calls
     `_run(sampler, callback, checkpoint, max_time)`, which runs the chains and returns them and
     which of them to show, `_kept(sampler, chains, best)`, which keeps their samples, and at its end
-    `_warn()`. Which chain is shown goes by `log_mixture` in the trace, or by `log_joint`; without
-    either it is the first. What is to be saved needs `_counts`, the NamedTuple of arrays that the
-    sampler's `snapshot` returns.
+    `_conclude()`. Which chain is shown goes by `log_mixture` in the trace, or by `log_joint`;
+    without either it is the first. What is to be saved needs `_counts`, the NamedTuple of arrays
+    that the sampler's `snapshot` returns.
 
     Attributes
     ----------
@@ -237,24 +237,34 @@ class SampledModel(SavedModel):
         half = self._least_burn_in if isinstance(self.n_iter, str) else self.n_iter // 2
         return min(most, half if self.burn_in is None else self.burn_in)
 
-    def _warn(self) -> None:
-        "Warn, at the end of `fit`, if the chains do not agree, or are still in their burn-in."
-        if advice := self.advice():
-            warnings.warn(advice, ConvergenceWarning, stacklevel=4)
+    def _conclude(self) -> None:
+        "Set converged_ by the verdict at the end of `fit`, and warn if that is not good."
+        verdict = self.verdict_
+        if verdict.grade == "single":
+            return
+        self.converged_ = not verdict.advice
+        if verdict.advice:
+            warnings.warn(str(verdict), ConvergenceWarning, stacklevel=4)
 
-    def advice(self) -> str:
-        """Say what is not as it should be with the chains, and what to do; empty if nothing.
+    @property
+    def verdict_(self) -> Verdict:
+        """How far what is shown can be relied on: a grade, what was found, and what to do.
 
         Examples
         --------
         >>> from hdp_nb import HDP
         >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
-        >>> HDP(n_iter=200, random_state=0).fit(docs).advice()
-        ''
+        >>> HDP(n_iter=200, random_state=0).fit(docs).verdict_.grade
+        'agree'
         """
         check_is_fitted(self)
         n = max(int((~np.isnan(x)).sum(axis=1).min()) for x in self.traces_.values())
-        return self.convergence_.advice(n, self.burn_in_)
+        return give_verdict(self.convergence_, n, self.burn_in_, **self._judged())
+
+    def _judged(self) -> dict[str, Any]:
+        "What a verdict takes beside the table of all chains."
+        init = getattr(self._as_fitted(), "init", None)
+        return {"apart": isinstance(init, str) and init == "opposite"}
 
     def _kept(self, sampler: Sampler, chains: list[Chain], best: int) -> None:
         """Set samples_ to the kept samples of all chains and each chain's last state.
@@ -402,23 +412,7 @@ class SampledModel(SavedModel):
         >>> dict(model.to_arviz()["posterior"]["alpha"].sizes)
         {'chain': 2, 'draw': 100}
         """
-        draws = self.draws()
-        groups = {"posterior": draws, "sample_stats": {"log_joint": draws["log_joint"]}}
-        coords = {"draw": self.burn_in_ + np.arange(draws["log_joint"].shape[1])}
-        from_dict = _arviz().from_dict
-        if "posterior" in signature(from_dict).parameters:  # ArviZ before 1.0
-            with warnings.catch_warnings():  # which expects values per observation under this name
-                warnings.filterwarnings("ignore", "log_likelihood variable found")
-                return from_dict(**groups, coords=coords)
-        return from_dict(groups, coords=coords)
-
-# %% ../../nbs/10_models/13_base.ipynb #fb603e16
-def _arviz() -> Any:
-    "ArviZ, or the package of ArviZ 1.0 that has its data structures."
-    for name in ("arviz", "arviz_base"):
-        if find_spec(name):
-            return import_module(name)
-    raise ImportError("to_arviz needs ArviZ: pip install 'hdp_nb[arviz]'")
+        return traces_to_arviz(self.draws(), self.burn_in_)
 
 # %% ../../nbs/10_models/13_base.ipynb #0326a8c8
 _TEXTS = """
@@ -436,10 +430,10 @@ eta : float > 0, prior or None
     fixed. A prior is learned, None under Gamma(1, 1), from 0.5, or from 20/n_words where a model
     that finds the number of its topics has more than a hundred words.
 
-power : float, above 0, at most 1
-    What a token counts: below 1, counts may vary more than the model says, without topics that
-    explain nothing else (a coarsened posterior, notebook 11_evaluation/06_evidence). The samples
-    are of counts times the power, rounded; predictions are of the counts given.
+power : "auto" or float, above 0, at most 1
+    What a token counts: below 1, counts may vary more than the model says without topics that
+    explain nothing else. "auto": by how much they do vary where counts are large (notebook
+    01_corpora/06_dispersion), 1 elsewhere. Samples are of counts times it; predictions are not.
 
 seed_words : dict from name to list of words, SeedWords or None
     Topics that are known to be there: a name and some words of each (without a vocabulary, numbers
@@ -450,11 +444,11 @@ seed_words : dict from name to list of words, SeedWords or None
 
 init : "opposite", int, "sequential", array of topics, or state
     The start of the chains. "opposite": the first chain begins with all tokens in one topic, the
-    others (and a single chain) with every token in one of 100 topics at random, so that chains that
-    agree have forgotten where they began. The others are of all chains: so many topics at random;
-    sequential prediction (Wang & Blei 2012, section 4); the topics of the tokens; or the state of
-    another chain of any sampler, see `callback` of `fit`. Topics that are given or seeded are not
-    counted in the number.
+    others (and a single chain) with every token in one of 10, 30 or 100 topics at random, by which
+    predicts best after a few sweeps, so that chains that agree have forgotten where they began. The
+    others are of all chains: so many topics at random; sequential prediction (Wang & Blei 2012,
+    section 4); the topics of the tokens; or the state of another chain of any sampler, see
+    `callback` of `fit`. Topics that are given or seeded are not counted in the number.
 
 n_iter : int or "auto"
     Sweeps. "auto": until the chains agree (`converged_`), looked at again and again, 3,000 at most;
@@ -468,7 +462,8 @@ thin : int
 
 n_chains : int
     Independent chains, each with counts of its own in memory. Only two or more can show that they
-    have, or have not, converged.
+    have, or have not, converged; on texts it takes two beside the first, which begins with one
+    component and often stays behind, to say what agrees.
 
 n_jobs : int or None
     Threads that run the chains side by side (None or -1: one per core). The result does not depend
@@ -500,15 +495,20 @@ convergence_ : Convergence
     that should be the same from any start; prints as a table.
 
 converged_ : bool or None
-    Whether the chains agree on all of them; None if there is one chain, which has nobody to
-    disagree with. False comes with a `hdp_nb.ConvergenceWarning`.
+    Whether the chains that are shown agree on all of them, and on what is shown (`verdict_`); True
+    needs two, begun in different ways unless `init` is one start for all. None if there is one
+    chain. False comes with a `hdp_nb.ConvergenceWarning`.
+
+verdict_ : Verdict
+    How far what is shown can be relied on: `grade`, what was `found`, and `advice`.
 
 sample_chain_ : int array, shape (n_samples,)
     The chain that each sample is from.
 
 behind_ : float array, shape (n_chains,)
     Nats a word by which each chain predicts documents left out worse than the best chain does.
-    Chains that are too far behind are not in `samples_` (notebook 10_models/10_stacking, S4).
+    Chains that are too far behind are not in `samples_` (notebook 10_models/10_stacking, S4). NaN
+    where the documents hold too few words to tell.
 
 sample_weights_ : float array, shape (n_samples,)
     How much each counts in predictions: all alike where the chains agree, else by how well its

@@ -529,7 +529,7 @@ class Consensus(NamedTuple):
     >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
     >>> found = HDP(n_iter=100, random_state=0).fit(docs).consensus()
     >>> print(str(found).split(",")[0])
-    2 components in 12 samples of 2 chains
+    2 components in 18 samples of 3 chains
     >>> found.shares[:2].round(1)
     array([0.6, 0.4])
     """

@@ -150,7 +150,7 @@ class DPMixture(ClusterMixin, SampledModel):
     {vocabulary_, n_features_in_}
     sampler_ : str
         "collapsed" or "subclusters": which one `sampler` stands for.
-    {burn_in_, thin_, converged_, convergence_, interrupted_}
+    {burn_in_, thin_, converged_, convergence_, verdict_, interrupted_}
 
     Examples
     --------
@@ -255,7 +255,7 @@ class DPMixture(ClusterMixin, SampledModel):
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
         self.n_components_ = int(z.max()) + 1
         self._show(sampler)
-        self._warn()
+        self._conclude()
         alone, n = np.mean([np.count_nonzero(np.bincount(z) == 1) for z in few]), len(z)
         if n >= LEAST_ROWS and alone > n / 2:
             full = sampler.fam.name == "normal_inverse_wishart"

@@ -110,7 +110,7 @@ class _Nested(SampledTopicModel):
         self.best_ = int(few[point_partition([self.samples_[i].c for i in few])])
         self.categories_ = sampler.names
         self._show()
-        self._warn()
+        self._conclude()
         if not self._known() and max(len(sample.m_k) for sample in self.samples_) >= sampler.K:
             warnings.warn(
                 f"all of n_clusters = {sampler.K} clusters are in use: there may be more; fit again"
@@ -482,7 +482,7 @@ class HNHDP(_Nested):
         n_global_topics, n_global_words, global_share, conc_cluster, accepted (words that changed
         sides), share_1, share_2, share_3 (of the documents, in the largest clusters),
         document_moves (documents that changed clusters by themselves), split_merge_accepted.
-    {traces_, convergence_, converged_, interrupted_}
+    {traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of NestedCounts
         Kept samples of all chains, over which predictions are averaged; the clusters of
         `samples_[best_]` are the ones shown.
@@ -568,7 +568,7 @@ class NestedDP(_Nested):
     {components_, n_topics_, topic_shares_, existence_, doc_topic_}
     labels_, n_clusters_, topic_cluster_, cluster_components_
         Clusters, with the same form as in `HNHDP`. No topic and no word is global.
-    {trace_, traces_, convergence_, converged_, interrupted_}
+    {trace_, traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of NestedCounts
         Kept samples of all chains; the clusters of `samples_[best_]` are the ones shown.
     {sample_chain_, matches_, vocabulary_, n_features_in_, burn_in_, thin_}

@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus
 from ..mcmc.chain import Chain, Sampler
+from ..mcmc.convergence import judge
 from .base import BaseTopicModel, SampledModel
 from .consensus import Consensus, find_consensus, group_table
 from .saving import SavedModel
 from .stacking import weigh_chains
+from .verdict import Shown
 from ..utils.checks import check_int
 from ..utils.states import check_entries, check_same, check_weights
 
@@ -88,32 +90,23 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         self.sample_weights_ = (weights / weights.sum() / np.maximum(n, 1))[self.sample_chain_]
         self.best_ = int(n[: best + 1].sum()) - 1
 
-    def advice(self) -> str:
-        """Say which chains are not shown, what else is not as it should be, and what to do.
+    def _judged(self) -> dict[str, Any]:
+        chains, inside = np.unique(self.sample_chain_), None
+        if len(chains) < len(next(iter(self.traces_.values()))):
+            rows = {name: trace[chains] for name, trace in self.traces_.items()}
+            n = int((~np.isnan(rows["log_joint"])).sum(axis=1).min())
+            inside = judge({name: row[:, self.burn_in_ : n] for name, row in rows.items()})
+        apart = super()._judged()["apart"] and chains[0] == 0 < len(chains) - 1
+        behind = getattr(self, "behind_", None)  # which earlier versions did not save
+        shown = Shown(self.existence_, self.topic_shares_, self._of_chains())
+        return dict(chains=chains, behind=behind, inside=inside, apart=apart, shown=shown)
 
-        Examples
-        --------
-        >>> from hdp_nb import HDP
-        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
-        >>> HDP(n_iter=200, random_state=0).fit(docs).advice()
-        ''
-        """
-        behind = getattr(self, "behind_", np.zeros(0))  # which earlier versions did not save
-        left_out = np.flatnonzero(~np.isin(np.arange(len(behind)), self.sample_chain_))
-        said = [
-            f"Chain {chain} is {behind[chain]:.2g} nats a word behind in predicting documents left"
-            " out, and is not shown."
-            for chain in left_out
-        ]
-        if len(behind) - len(left_out) == 1 < len(behind):
-            n = len(next(iter(self.trace_.values())))
-            said.append(
-                "What is shown is of one chain, which no other confirms. Run longer"
-                f" (n_iter='auto', or above {n}) or more chains (n_chains), and see convergence_."
-            )
-        else:
-            said.append(super().advice())
-        return " ".join(said).strip()
+    def _of_chains(self) -> tuple[int, ...]:
+        "How many topics that are not tiny each chain that is shown has; empty if that is unknown."
+        row = self.convergence_.get("topics_above_0.1%")
+        chains = np.unique(self.sample_chain_)
+        means = [] if row is None else [row.means[c] for c in chains]
+        return tuple(round(mean) for mean in means if np.isfinite(mean))
 
     def _match_all(self, found: Consensus) -> list[np.ndarray]:
         "The component of a consensus that each topic of each sample is, shown or not; -1 for none."

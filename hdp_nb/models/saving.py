@@ -346,6 +346,8 @@ class SavedModel(BaseEstimator):
         params, fitted = meta["params"], meta["params"] | (own or {})
         if int(meta["format"].split()[-1]) < 6:
             params, fitted = (_renewed(cls.__name__, old) for old in (params, fitted))
+            if "power" in signature(cls.__init__).parameters:  # the estimate came later
+                params, fitted = ({"power": 1.0} | old for old in (params, fitted))
         if other := fitted.keys() - signature(cls.__init__).parameters.keys():
             raise ValueError(f"unknown parameters {', '.join(sorted(other))}")
         if missing := set(meta.get("arrays", arrays)) ^ arrays.keys():

@@ -125,7 +125,7 @@ class HDPHMM(SampledModel):
         (log probability of the observations with the path summed out, by which states can be
         compared), states_above_1% (of the steps), share_1, share_2, share_3 (of the largest
         states); with `moves` also moves_proposed, moves_accepted.
-    {traces_, convergence_, converged_, interrupted_}
+    {traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
@@ -266,7 +266,7 @@ class HDPHMM(SampledModel):
         z = z if original is None else z[original]
         self._show(emission, prior, self.samples_[self.best_])
         self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
-        self._warn()
+        self._conclude()
         return self
 
     def __sklearn_tags__(self):

@@ -220,7 +220,8 @@ class ChainScores(NamedTuple):
     log_p : float array, shape (n_chains,)
         Mean log probability of a hidden token, by each chain alone; natural logarithm.
     behind, error : float arrays, shape (n_chains,)
-        By how much `log_p` is below that of the best chain, and the standard error of that (S4).
+        By how much `log_p` is below that of the best chain, and the standard error of that (S4);
+        `behind` is NaN where fewer than `LEAST_HIDDEN` words are hidden.
     within : bool array, shape (n_chains,)
         Whether the chain is as good as the best one, as far as one can tell.
     """
@@ -266,6 +267,8 @@ def compare_chains(
     spread = ((d - behind[:, None] * n_j) ** 2).sum(axis=1)
     error = np.sqrt(spread * n_docs / max(n_docs - 1, 1)) / n
     within = behind <= np.maximum(ERRORS_BEHIND * error, NATS_BEHIND)
+    if n < LEAST_HIDDEN:
+        behind = np.where(behind > 0, np.nan, 0.0)
     return behind, error, within | (n < LEAST_HIDDEN)
 
 # %% ../../nbs/10_models/10_stacking.ipynb #fc816296
@@ -312,7 +315,8 @@ def weigh_chains(
     left_out = leave_out(np.random.default_rng(0), corpus)
     if not len(left_out.rows):
         none = np.zeros(len(states))
-        return ChainScores(none + 1 / len(states), none, none, none, none == 0)
+        behind = np.where(np.arange(len(states)) > 0, np.nan, 0.0)
+        return ChainScores(none + 1 / len(states), none, behind, none, none == 0)
     documents = corpus[left_out.rows]
 
     def predict(state: tuple[np.ndarray, TopicCounts]) -> np.ndarray:

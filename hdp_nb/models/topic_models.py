@@ -6,6 +6,7 @@
 __all__ = ['SAMPLERS', 'GibbsTopicModel', 'HDP', 'LDA']
 
 # %% ../../nbs/10_models/03_topic_models.ipynb #19208707
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -17,14 +18,15 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus, coarsen
-from ..mcmc.chain import Sampler
+from ..corpora.dispersion import document_powers
+from ..mcmc.chain import Sampler, run_chains
 from ..mcmc.convergence import MANY, begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
 from .base import Callback, Concentration, PathLike, Seed, estimator
 from .consensus import Components, Consensus, match_one_to_one
 from .sampled import SampledTopicModel
-from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
+from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights, weigh_chains
 from .unions import LEAST_CENTRED, centred_cosine
 from ..moves.schedule import Moves, MoveState, TopicMoves, as_moves
 from ..moves.split_merge import HDPSplitMerge
@@ -46,8 +48,13 @@ from ..utils.checks import MOST_CHAINS, as_rng, check_int
 from ..utils.states import check_entries, check_kept_topics
 
 # %% ../../nbs/10_models/03_topic_models.ipynb #43b47e17
+_LOG = logging.getLogger("hdp_nb")
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
+# Numbers of topics that a chain with many may begin with: in 300 sweeps a hundred do not come down
+# to three, and ten do not grow to a hundred. A few sweeps of each say which predicts best; in runs
+# that are too short for these, and of counts that are too large, it is the largest.
+_TRIED, _SWEEPS_A_TRIAL, _LEAST_TRIAL, _MOST_TRIAL = (10, 30, MANY), 10, 10, 30
 # Where an eta that is learned begins, and its prior if none is given. Where topics of many words
 # have to come into being, all words of one have so many pseudo-tokens together.
 _FIRST_ETA, _FEW_WORDS, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 100, 20.0, Gamma(1.0, 1.0)
@@ -66,7 +73,8 @@ class GibbsTopicModel(SampledTopicModel):
     alpha: Concentration
     gamma: Concentration
     eta: Concentration | None
-    power: float = 1.0
+    power: float | str = 1.0
+    power_: np.ndarray
     seed_words: dict[str, Sequence[Any]] | SeedWords | None = None
     seed_names_: list[str]
     seeds_: np.ndarray
@@ -115,23 +123,61 @@ class GibbsTopicModel(SampledTopicModel):
         >>> len(n_topics)
         50
         """
-        corpus = coarsen(self._corpus(X, reset=True), self.power)
+        corpus = self._coarsened(self._corpus(X, reset=True))
         try:
             sampler = self._sampler(corpus)
-            chains, best = self._run(self._starts(sampler), callback, checkpoint, max_time)
+            starts = self._starts(sampler, corpus, max_time)
+            chains, best = self._run(starts, callback, checkpoint, max_time)
         except MemoryError as error:
             raise MemoryError(
                 f"X has {corpus.n_tokens:,} tokens, of which most samplers keep each"
                 f" (HDP(sampler='blocked') keeps cells of counts only): {error}"
             ) from error
         self._keep(sampler, chains, best, corpus)
-        self._warn()
+        self._conclude()
         return self
 
-    def _starts(self, sampler: Any) -> Any:
+    def _starts(self, sampler: Any, corpus: Corpus, max_time: float | None) -> Any:
         "With init='opposite' a sampler for each chain."
-        many = getattr(self, "n_topics", MANY)
-        return begin_apart(sampler, self.n_chains, many) if self._opposite() else sampler
+        if not self._opposite():
+            return sampler
+        many = self._many(sampler, corpus, max_time)
+        if self.n_chains == 1:
+            return sampler.start(many)
+        return begin_apart(sampler, self.n_chains, many)
+
+    def _many(self, sampler: Any, corpus: Corpus, max_time: float | None) -> int:
+        "How many topics a chain with many begins with: of some numbers the one that predicts best."
+        n_sweeps = min(self._rounds(max_time)[-1] // _SWEEPS_A_TRIAL, _MOST_TRIAL)
+        if n_sweeps < _LEAST_TRIAL or max_time is not None or corpus.has_large_counts:
+            return MANY
+        samplers = [sampler.start(k) for k in _TRIED]
+        rng, jobs = np.random.default_rng(0), -1 if self.n_jobs is None else self.n_jobs
+        label = f"trial of {', '.join(map(str, _TRIED))} topics" if self.verbose else False
+        chains = run_chains(samplers, rng, len(_TRIED), n_sweeps, n_jobs=jobs, progress=label)
+        if any(chain.n_done < n_sweeps for chain in chains):
+            raise KeyboardInterrupt
+        states = [[(c.state.z, s.snapshot(c.state))] for s, c in zip(samplers, chains)]
+        return _TRIED[int(np.argmax(weigh_chains(corpus, states, self._topics).log_p))]
+
+    def _coarsened(self, corpus: Corpus) -> Corpus:
+        "The corpus, its tokens counting what `power` says; sets `power_`."
+        power: Any = self.power
+        if isinstance(power, str):
+            if power != "auto":
+                raise ValueError(
+                    f'power must be "auto" or a number above 0, at most 1, got {power!r}'
+                )
+            power = document_powers(corpus)
+            if (power < 1).any():
+                _LOG.info(
+                    "counts vary more than a multinomial's: a token counts %.2g to %.2g (power_)",
+                    power.min(),
+                    power.max(),
+                )
+        corpus = coarsen(corpus, power)
+        self.power_ = np.broadcast_to(power, corpus.n_docs).astype(float)
+        return corpus
 
     def _eta(self, n_words: int) -> tuple[float, ConcentrationPrior]:
         "Where eta begins, and its prior."
@@ -383,7 +429,7 @@ class HDP(GibbsTopicModel):
         alpha, gamma, eta, n_tables, log_mixture (log probability of the words with their topics
         summed out, by which states can be compared), topics_above_0.1% and topics_above_1% (of the
         tokens), share_1, share_2, share_3 (of the largest topics), moves_proposed, moves_accepted.
-    {traces_, convergence_, converged_, interrupted_}
+    {traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
     {behind_, sample_weights_, sample_chain_, best_, matches_, doc_topic_, topic_labels_,
@@ -408,7 +454,7 @@ class HDP(GibbsTopicModel):
         eta: Concentration | None = None,
         alpha: Concentration = Gamma(1, 1),
         gamma: Concentration = Gamma(1, 1),
-        power: float = 1.0,
+        power: float | str = "auto",
         seed_words: dict[str, Sequence[Any]] | SeedWords | None = None,
         sampler: str = "auto",
         moves: int | str | Moves = "auto",
@@ -416,7 +462,7 @@ class HDP(GibbsTopicModel):
         n_iter: int | str = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        n_chains: int = 2,
+        n_chains: int = 3,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
@@ -560,7 +606,7 @@ class LDA(GibbsTopicModel):
     {components_, topic_shares_, existence_, doc_topic_}
     alpha_, gamma_, eta_ : float
         Posterior means of the hyperparameters.
-    {trace_, traces_, convergence_, converged_, interrupted_}
+    {trace_, traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
     {sample_chain_, behind_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_,
@@ -609,6 +655,9 @@ class LDA(GibbsTopicModel):
         self.verbose = verbose
 
     _inits = ("opposite", None)
+
+    def _many(self, sampler: Any, corpus: Corpus, max_time: float | None) -> int:
+        return int(self.n_topics)
 
     def _show(self) -> None:
         """Show the topics of the chain that predicts best, all of them, and as many.

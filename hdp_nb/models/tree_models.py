@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..corpora.corpus import Corpus, coarsen
+from ..corpora.corpus import Corpus
 from ..mcmc.convergence import MANY
 from ..mcmc.priors import FIXED_PRIOR, Gamma, as_concentration
 from .base import Callback, Concentration, PathLike, Seed, estimator, with_groups
@@ -86,7 +86,7 @@ class TreeHDP(GibbsTopicModel):
     {trace_}
         As of `HDP`, and alpha_<level>, the mean concentration of a level's nodes; log_joint is
         log p(x, z) given the weights of the nodes.
-    {traces_, convergence_, converged_, interrupted_}
+    {traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of TopicCounts
         Kept samples of all chains; `beta` has a row for every node.
     {sample_chain_, behind_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_,
@@ -115,14 +115,14 @@ class TreeHDP(GibbsTopicModel):
         eta: Concentration | None = None,
         per_node: bool = False,
         groups: list[tuple] | None = None,
-        power: float = 1.0,
+        power: float | str = "auto",
         seed_words: dict[str, Sequence[Any]] | SeedWords | None = None,
         moves: int | str = "auto",
         init: Any = "opposite",
         n_iter: int | str = 300,
         burn_in: int | None = None,
         thin: int = 10,
-        n_chains: int = 2,
+        n_chains: int = 3,
         n_jobs: int | None = None,
         random_state: Seed = None,
         verbose: bool = False,
@@ -192,7 +192,7 @@ class TreeHDP(GibbsTopicModel):
         >>> model.levels_, len(model.nodes_)
         (['country', 'year'], 7)
         """
-        corpus = coarsen(with_groups(self._corpus(X, reset=True), groups), self.power)
+        corpus = self._coarsened(with_groups(self._corpus(X, reset=True), groups))
         given, rows = self._given(topics)
         if topics is not None and self.seed_words is not None:
             raise ValueError("seed_words must be None where topics are given, got both")
@@ -205,13 +205,14 @@ class TreeHDP(GibbsTopicModel):
                 f'moves must be "auto" or 0 where topics are given, which are held fixed, got'
                 f" {self.moves!r}"
             )
-        chains, best = self._run(self._starts(sampler), callback, checkpoint, max_time)
+        starts = self._starts(sampler, corpus, max_time)
+        chains, best = self._run(starts, callback, checkpoint, max_time)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
         self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
         concentrations = [chain.state.conc for chain in chains]
         self._keep(sampler, chains, best, corpus if given is None else None)
         self.concentrations_ = concentrations[self.sample_chain_[self.best_]].copy()
-        self._warn()
+        self._conclude()
         return self
 
     def _sampler(self, corpus: Corpus, given: TopicCounts | None = None) -> TreeSampler:

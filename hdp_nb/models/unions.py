@@ -198,7 +198,7 @@ def centred_cosine(a: np.ndarray, b: np.ndarray, n_v: np.ndarray) -> np.ndarray:
     Returns
     -------
     float array, shape (K, L)
-        Cosines; 0 for a topic without tokens.
+        Cosines; 0 for a topic without tokens, and 1 of two that are the corpus itself.
 
     Examples
     --------
@@ -210,9 +210,12 @@ def centred_cosine(a: np.ndarray, b: np.ndarray, n_v: np.ndarray) -> np.ndarray:
     """
     p = np.asarray(n_v) / max(np.sum(n_v), 1)
 
-    def direction(rows: np.ndarray) -> np.ndarray:
+    def directions(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         size = rows.sum(axis=1, keepdims=True)
         apart = np.where(size > 0, rows / np.maximum(size, 1e-300) - p, 0.0)
-        return apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-300)
+        length = np.linalg.norm(apart, axis=1, keepdims=True)
+        none = (length < 1e-9) & (size > 0)
+        return np.where(none, 0.0, apart / np.maximum(length, 1e-300)), none
 
-    return direction(a) @ direction(b).T
+    (u, none_u), (v, none_v) = directions(a), directions(b)
+    return np.where(none_u & none_v.T, 1.0, u @ v.T)

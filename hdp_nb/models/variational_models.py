@@ -25,6 +25,7 @@ from ..corpora.counting import is_texts, share_unknown
 from ..mcmc.convergence import Convergence, ConvergenceWarning, judge
 from ..mcmc.priors import LOG_NORMAL, Gamma, as_concentration
 from .base import BaseTopicModel, Concentration, Seed, estimator
+from .verdict import Verdict
 from hdp_nb.utils.checks import (
     as_rng,
     check_concentrations,
@@ -651,14 +652,30 @@ class OnlineHDP(VariationalTopics):
             self.converged_ &= all(w.settled for w in watches)
         if self.converged_:
             return
-        finding = self.convergence_.finding("streams, begun with few topics and with many,")
-        slow = f"the held-out score still rises after {MOST_PASSES} passes."
-        warnings.warn(
-            f"{finding or slow} A sampler may do better (HDP), or more documents; and see"
-            " convergence_.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
+        warnings.warn(f"{self.verdict_} See convergence_.", ConvergenceWarning, stacklevel=4)
+
+    @property
+    def verdict_(self) -> Verdict:
+        """How far the two streams of `n_passes="auto"` agree: a grade, what was found, what to do.
+
+        Examples
+        --------
+        >>> from hdp_nb import OnlineHDP, make_bars
+        >>> corpus, _ = make_bars(400, 50, grid=3, random_state=0)
+        >>> OnlineHDP(n_topics=6, n_passes=1, random_state=0).fit(corpus).verdict_.grade
+        'single'
+        """
+        check_is_fitted(self)
+        if self.converged_ is None:
+            return Verdict("single", "One stream has learned, which nothing confirms.")
+        streams = "streams, begun with few topics and with many,"
+        if self.converged_:
+            return Verdict("agree", f"The 2 {streams} agree.")
+        advice = "A sampler may do better (HDP), or more documents."
+        if finding := self.convergence_.finding(streams):
+            return Verdict("partly", finding[0].upper() + finding[1:], advice)
+        slow = f"The held-out score still rises after {MOST_PASSES} passes."
+        return Verdict("short", slow, advice)
 
     def partial_fit(self, X: "Corpus | ArrayLike", y: None = None) -> "OnlineHDP":
         """Learn from a minibatch of any size.

@@ -697,6 +697,8 @@ def test_clients(tmp_path, shards, monkeypatch):
 def test_what_shards_cannot_do_is_refused(tmp_path):
     pieces = write_shards(tmp_path / "shards", [make_bars(20, 10, random_state=0)[0]])
     model = HDP(sampler="parallel", n_chains=1, n_iter=3, init=3, moves=0, power=0.5)
-    with pytest.raises(ValueError, match="power must be 1 for a fit from shards, got 0.5"):
+    with pytest.raises(
+        ValueError, match='power must be "auto" or 1 for a fit from shards, got 0.5'
+    ):
         fit(model, pieces, tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -190,7 +190,7 @@ def test_summary(fitted):
 def test_to_arviz(fitted, module, monkeypatch):
     "As ArviZ makes it, whichever release of it is there."
     if module == "arviz_base":
-        monkeypatch.setattr("hdp_nb.models.base.find_spec", lambda name: name == module)
+        monkeypatch.setattr("hdp_nb.mcmc.convergence.find_spec", lambda name: name == module)
     data = fitted.to_arviz()
     assert {*data.posterior.data_vars} == {*fitted.traces_} and {*data.sample_stats.data_vars} == {
         "log_joint"
@@ -211,7 +211,7 @@ def test_to_arviz_before_1(fitted, monkeypatch):
         def from_dict(posterior=None, *, sample_stats=None, coords=None):
             return posterior, sample_stats, coords
 
-    monkeypatch.setattr("hdp_nb.models.base._arviz", lambda: Old)
+    monkeypatch.setattr("hdp_nb.mcmc.convergence._arviz", lambda: Old)
     posterior, sample_stats, coords = fitted.to_arviz()
     assert (
         {*posterior} == {*fitted.traces_}
@@ -250,7 +250,7 @@ def test_without_arviz(fitted, monkeypatch):
     expected = str(summary(fitted))
     for name in ("arviz", "arviz_base", "arviz_stats", "arviz_stats.base"):
         monkeypatch.setitem(sys.modules, name, None)  # importing it fails
-    monkeypatch.setattr("hdp_nb.models.base.find_spec", lambda name: None)
+    monkeypatch.setattr("hdp_nb.mcmc.convergence.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"pip install 'hdp_nb\[arviz\]'"):
         fitted.to_arviz()
     assert str(summary(fitted)) == expected

@@ -125,7 +125,7 @@ def test_bad_arguments_are_named():
         log_evidence(TreeHDP([]), CORPUS)
     with pytest.raises(ValueError, match="seed_words must be None for the evidence, got {'a'"):
         log_evidence(HDP(eta=0.5, seed_words={"a": [0]}), CORPUS)
-    with pytest.raises(ValueError, match="power must be 1.0 for the evidence, got 0.5"):
+    with pytest.raises(ValueError, match='power must be "auto" or 1 for the evidence, got 0.5'):
         log_evidence(TreeHDP([], eta=0.5, power=0.5), CORPUS)
     with pytest.raises(ValueError, match="n_steps"):
         log_evidence(HDP(eta=0.5), CORPUS, n_steps=1)
