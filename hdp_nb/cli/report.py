@@ -177,7 +177,8 @@ def _agreement_table(summary: dict) -> str:
     ]
     chains = [(f"chain {m}", "number") for m in range(len(rows[0]) - 4)]
     head = ["mean of", *chains, ("ESS", "number"), ("R-hat", "number"), "agree"]
-    text = html.escape(f"{found['found']} {found['advice']}".strip())
+    # Summaries of earlier versions have no sentence of what was found.
+    text = html.escape(f"{found.get('found', '')} {found['advice']}".strip())
     if found["converged"] is False and len(weights := found.get("weights", ())) > 1:
         counted = [f"{weight:.0%}" for weight in weights]
         text += f" In predictions of words the chains count {', '.join(counted[:-1])} and"
