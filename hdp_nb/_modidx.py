@@ -1810,6 +1810,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                               'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus._add_matched': ( '10_models/consensus.html#_add_matched',
                                                                                    'hdp_nb/models/consensus.py'),
+                                         'hdp_nb.models.consensus._all_matched': ( '10_models/consensus.html#_all_matched',
+                                                                                   'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus._document_moments': ( '10_models/consensus.html#_document_moments',
                                                                                         'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus._flows': ( '10_models/consensus.html#_flows',

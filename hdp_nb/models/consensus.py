@@ -49,6 +49,16 @@ def _add_matched(total: np.ndarray, table: csr_array, label: np.ndarray) -> None
     total[table.indices[known], to[known]] += table.data[known]
 
 
+def _all_matched(
+    total: np.ndarray, tables: Sequence[csr_array], labels: Sequence[np.ndarray]
+) -> np.ndarray:
+    "The matched components of all samples, added up in the form of `total`."
+    again = np.zeros_like(total)
+    for table, label in zip(tables, labels):
+        _add_matched(again, table, label)
+    return again
+
+
 def _matched(tables: Any, sizes: Any, total: np.ndarray, least: float) -> list[np.ndarray]:
     "The column of `total` that each row of each table is by (O2); -1 if no cosine is `least`."
     labels, length = [], least * np.sqrt(np.einsum("vl,vl->l", total, total))
@@ -116,9 +126,7 @@ def match_components(
         labels = _matched(tables, sizes, total, least_cosine)
         if all(map(np.array_equal, before, labels)):
             break
-        total = np.zeros_like(total)
-        for table, label in zip(tables, labels):
-            _add_matched(total, table, label)
+        total = _all_matched(total, tables, labels)
     return labels
 
 # %% ../../nbs/10_models/09_consensus.ipynb #e5b4edc2
@@ -149,9 +157,7 @@ def match_one_to_one(counts: Sequence[Any], first: int = 0) -> list[np.ndarray]:
         labels = [linear_sum_assignment(table @ total, maximize=True)[1] for table in tables]
         if all(map(np.array_equal, before, labels)):
             break
-        total = np.zeros_like(total)
-        for table, label in zip(tables, labels):
-            _add_matched(total, table, label)
+        total = _all_matched(total, tables, labels)
     return labels
 
 # %% ../../nbs/10_models/09_consensus.ipynb #d1646be4

@@ -8,7 +8,7 @@ __all__ = ['MOST', 'Verdict', 'Shown', 'give_verdict']
 # %% ../../nbs/10_models/18_verdict.ipynb #061c8827
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -162,7 +162,7 @@ def give_verdict(
     enough = shown is None or _agreed(shown, n)[1] >= MOST
     differ_on = [name for name, row in inside.items() if row.ok is False]
     if enough and differ_on in ([], ["topics_above_0.1%"] * bool(common)):
-        tiny = _say_rest(shown, n) if differ_on else ""
+        tiny = _say_rest(shown, n) if shown is not None and differ_on else ""
         alike = "" if apart else ", but all began alike"
         said.append(f"{of_them} agree{', on ' * bool(common)}{common}{tiny}{alike}.")
         return Verdict("agree" if apart else "partly", " ".join(said))
@@ -179,7 +179,7 @@ def give_verdict(
     if np.isnan(behind).any():
         too_few = "There are too few words to tell which chain predicts better: all are shown."
         return Verdict("small", " ".join([too_few, *differ]), longer)
-    if common:
+    if shown is not None:
         said.append(f"{of_them} agree on {common}{_say_rest(shown, n)}.")
     return Verdict("partly", " ".join(said + differ), longer)
 
@@ -194,7 +194,7 @@ def _continue(n_sweeps: int, ess: float) -> str:
     return f"Continue with n_iter={math.ceil(n / 100) * 100}."
 
 
-def _say_rest(shown: Any, n_chains: int) -> str:
+def _say_rest(shown: Shown, n_chains: int) -> str:
     "What becomes of the rest: it is divided otherwise, or in no component that is shown."
     n, share = _agreed(shown, n_chains)
     few, many = min(shown.of_chains, default=0), max(shown.of_chains, default=0)
