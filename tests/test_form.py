@@ -9,6 +9,7 @@ import sys
 
 import book
 import pytest
+import yaml
 from notebooks import ROOT, directives, modules, notebooks, page, read
 
 FILES = modules()
@@ -294,6 +295,19 @@ def test_public_functions_are_annotated(name):
 def test_lines_end_before_column_100(name):
     lines = FILES[name].read_text(encoding="utf-8").splitlines()
     assert not [i for i, line in enumerate(lines, 1) if len(line) > 100]
+
+
+def test_every_figure_has_a_caption_and_every_caption_a_figure():
+    captions = yaml.safe_load((ROOT / "tools/site/captions.yml").read_text(encoding="utf-8"))
+    figures = {
+        (page(path), cell.id)
+        for path in notebooks()
+        for cell in read(path).cells
+        if any("image/" in str([*output.get("data", ())]) for output in cell.get("outputs", ()))
+        and "fig-alt" not in directives(cell)[0]
+    }
+    written = {(where, cell) for where, cells in captions.items() for cell in cells}
+    assert not figures ^ written
 
 
 @pytest.mark.parametrize("path", [pytest.param(p, id=page(p)) for p in notebooks()])
