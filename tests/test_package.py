@@ -263,6 +263,7 @@ CALLS = (
 )
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_anew_when_what_they_build_upon_has_changed(package):
     """Their module, or one that it imports, by way of another one as well; of what a function has
     made also the modules of all that it closes over. Not when other modules change.
@@ -318,7 +319,9 @@ def other(n):
 """
 
 
-@pytest.mark.parametrize("first", ["other(4)", "leaf(2)[1].sum()"])
+@pytest.mark.parametrize(
+    "first", [pytest.param("other(4)", marks=pytest.mark.slow), "leaf(2)[1].sum()"]
+)
 def test_what_is_loaded_as_a_part_is_loaded_for_python(package, first):
     "In either order: arrays that it returns have types, which the part does not know of."
     python = package(a=SHARED)
@@ -646,6 +649,7 @@ def test_two_processes_compile_a_kernel_once(package):
     assert python(fails) == "{} no way"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 def test_a_cache_that_others_can_write_is_not_loaded(tmp_path, kernel):
     "Nor one with links in it; nor is there an error where a cache cannot be."

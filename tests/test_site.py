@@ -206,10 +206,14 @@ def test_pages_take_nothing_from_elsewhere(browser, base, site):
 
 
 def test_pages_of_the_api(tab, site, base, ids, thorough):
-    """A page for every name in api.md and every module, and everything public on one of them."""
+    """A page for every name in api.md and every module, and everything public on one of them.
+
+    Without --slow a third of the pages are opened.
+    """
     of_modules = {f"hdp_nb.{name}" for name in modules()}
-    for path in sorted(site.glob("made/*.html")):
-        if thorough or path.stem not in of_modules or f"made/{path.stem}" in ALL_OF:
+    for number, path in enumerate(sorted(site.glob("made/*.html"))):
+        some = path.stem not in of_modules and number % 3 == 0
+        if thorough or some or f"made/{path.stem}" in ALL_OF:
             look(tab, f"made/{path.stem}", base, ids, thorough)
     tab.set_viewport_size({"width": 1360, "height": 900})
     there = set().union(*(ids[page] for page in ids if page.startswith("made/")))

@@ -793,8 +793,9 @@ class Consensus(NamedTuple):
         >>> from hdp_nb import HDP
         >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
         >>> found = HDP(n_iter=100, n_chains=2, random_state=0).fit(docs).consensus()
-        >>> found.parts(0, 2)
-        {'chain': [0, 1], 'share': [0.6, 0.6], 'words': ['tea, milk', 'tea, milk']}
+        >>> part = found.parts(0, 2)
+        >>> part["chain"], part["words"]
+        ([0, 1], ['tea, milk', 'tea, milk'])
         """
         k, along = check_int("k", k, 0, len(self.existence) - 1), self.along_chains
         table: dict[str, list] = {"chain": [], "share": [], "words": []}

@@ -29,8 +29,10 @@ from ..mixtures.normal import find_likelihood
 from ..mixtures.row_blocks import ROWS
 from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
-from .base import Callback, Concentration, PathLike, SampledModel, Seed, estimator
+from .base import Callback, Concentration, PathLike, SampledModel, Seed
 from .consensus import Components, group_table
+from .left_out import MOST_ROWS, draw_folds, log_rows
+from .parameters import estimator
 from ..moves.schedule import Moves, as_moves
 from ..utils.checks import check_rows, check_vocab
 from ..utils.states import check_entries, naming
@@ -144,7 +146,7 @@ class DPMixture(ClusterMixin, SampledModel):
     samples_ : dict of arrays
         Kept samples of all chains: component `z` of every row, (n_samples, n), and `alpha`,
         (n_samples,).
-    {sample_chain_}
+    {sample_chain_, behind_}
     data_ : array
         The rows of the fit, which predictions need.
     {vocabulary_, n_features_in_}
@@ -248,7 +250,15 @@ class DPMixture(ClusterMixin, SampledModel):
         self.sample_chain_ = np.repeat(
             np.arange(len(chains)), [max(len(chain.samples), 1) for chain in chains]
         )
-        every = -(-len(samples) // MAX_COMPARED)
+        fold = draw_folds(np.ones(len(self.data_)), MOST_ROWS)
+        zs, alphas = self.samples_["z"], self.samples_["alpha"]
+        predict = lambda chain: [
+            log_rows(sampler, zs[i], alphas[i], fold) for i in self._few_of(chain)
+        ]
+        within = self._gate(chains, best, predict, np.flatnonzero(fold >= 0))
+        self.samples_ = {name: values[within] for name, values in self.samples_.items()}
+        self.sample_chain_ = self.sample_chain_[within]
+        every = -(-len(self.sample_chain_) // MAX_COMPARED)
         shown_first = np.argsort(self.sample_chain_[::every] != best, kind="stable")
         few = self.samples_["z"][::every][shown_first]
         z = few[point_partition(few)]

@@ -22,10 +22,13 @@ from ..corpora.corpus import Corpus
 from ..mcmc.convergence import ConvergenceWarning, begin_apart
 from ..mcmc.priors import Gamma, as_concentration
 from ..mixtures.dp import point_partition
-from .base import Callback, Concentration, PathLike, Seed, estimator, with_groups
+from .base import Callback, Concentration, PathLike, Seed, with_groups
 from .consensus import Components
+from .left_out import halve_documents, log_documents
 from .mixture_models import MAX_COMPARED
+from .parameters import estimator
 from .sampled import SampledTopicModel
+from .stacking import last_states
 from ..nested.hnhdp import GLOBAL, LOCAL
 from hdp_nb.nested.sampler import (
     NestedCounts,
@@ -102,10 +105,18 @@ class _Nested(SampledTopicModel):
         sampler = self._sampler(corpus)
         opposite = isinstance(self.init, str) and not self._known()
         starts = begin_apart(sampler, self.n_chains, sampler.K) if opposite else sampler
-        chains, _ = self._run(starts, callback, checkpoint, max_time)
+        chains, best = self._run(starts, callback, checkpoint, max_time)
         kept: list[list] = [chain.samples or [sampler.snapshot(chain.state)] for chain in chains]
         self.samples_ = sum(kept, [])
         self.sample_chain_ = np.repeat(np.arange(len(kept)), list(map(len, kept)))
+        halves = halve_documents(corpus)
+        predict = lambda chain: [
+            log_documents(state, halves, sampler.L, self._predictive)
+            for state in last_states(sampler, chains[chain])
+        ]
+        within = self._gate(chains, best, predict, halves.left_out())
+        self.samples_ = [sample for sample, is_in in zip(self.samples_, within) if is_in]
+        self.sample_chain_ = self.sample_chain_[within]
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // MAX_COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].c for i in few])])
         self.categories_ = sampler.names

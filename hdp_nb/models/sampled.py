@@ -7,6 +7,7 @@ __all__ = ['SampledTopicModel', 'topic_tokens']
 
 # %% ../../nbs/10_models/12_sampled.ipynb #4169216d
 import copy
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,21 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus
 from ..mcmc.chain import Chain, Sampler
-from ..mcmc.convergence import judge
 from .base import BaseTopicModel, SampledModel
 from .consensus import Consensus, find_consensus, group_table
 from .saving import SavedModel
-from .stacking import weigh_chains
+from .stacking import last_states, weigh_chains
+from .unions import centred_cosine
 from .verdict import Shown
 from ..utils.checks import check_int
 from ..utils.states import check_entries, check_same, check_weights
 
 # %% ../../nbs/10_models/12_sampled.ipynb #088faf37
-# A chain is compared with others by its last state and, in longer runs, by a few more: the last
-# one's hyperparameters alone make a difference of some .01 nats a word.
-_MORE_STATES, _SWEEPS_BETWEEN, _SWEEPS_A_STATE = 3, 3, 20
-
-
 class SampledTopicModel(BaseTopicModel, SampledModel):
     """Base of the topic models that sample: they show the topics that most of the samples have.
 
@@ -46,14 +42,11 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
     sample_weights_ : float array, shape (len(samples_),)
         How much each counts in predictions; they sum to 1. Equal where the chains agree, else by
         stacking, see notebook 10_models/10_stacking.
-    behind_ : float array, shape (n_chains,)
-        Nats a word by which each chain predicts documents left out worse than the best chain does;
-        those that are too far behind are not in `samples_`. Zeros where the chains agree.
     best_ : int
         The last sample of the chain to show.
     """
 
-    behind_: np.ndarray
+    _left_out = ("word", "documents")
     doc_topic_: np.ndarray
     sample_weights_: np.ndarray
     _topics: Any
@@ -91,15 +84,8 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
         self.best_ = int(n[: best + 1].sum()) - 1
 
     def _judged(self) -> dict[str, Any]:
-        chains, inside = np.unique(self.sample_chain_), None
-        if len(chains) < len(next(iter(self.traces_.values()))):
-            rows = {name: trace[chains] for name, trace in self.traces_.items()}
-            n = int((~np.isnan(rows["log_joint"])).sum(axis=1).min())
-            inside = judge({name: row[:, self.burn_in_ : n] for name, row in rows.items()})
-        apart = super()._judged()["apart"] and chains[0] == 0 < len(chains) - 1
-        behind = getattr(self, "behind_", None)  # which earlier versions did not save
         shown = Shown(self.existence_, self.topic_shares_, self._of_chains())
-        return dict(chains=chains, behind=behind, inside=inside, apart=apart, shown=shown)
+        return super()._judged() | {"shown": shown}
 
     def _of_chains(self) -> tuple[int, ...]:
         "How many topics that are not tiny each chain that is shown has; empty if that is unknown."
@@ -179,6 +165,50 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
     def _existence(self) -> np.ndarray:
         there = [np.isin(np.arange(self.n_topics_), to) for to in self._matched()]
         return np.mean(there, axis=0) if len(there) > 1 else super()._existence()
+
+    def chain_likeness(self) -> np.ndarray:
+        """Compute how alike the chains that are shown have each topic.
+
+        Returns
+        -------
+        float array, shape (n_topics_,)
+            The least centred cosine (U5) of its words between two chains; 0 where one of them does
+            not have it. NaN if one chain is shown.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> HDP(n_iter=100, random_state=0).fit(docs).chain_likeness().round(2)
+        array([1., 1.])
+        """
+        check_is_fitted(self)
+        K, words = self.n_topics_, dict[int, Any]()
+        for chain, sample, to in zip(self.sample_chain_.tolist(), self.samples_, self._matched()):
+            words[chain] = words.get(chain, 0) + sample.n_vk @ group_table(to, K + 1)
+        tables = [table.toarray()[:, :K].T for table in words.values()]
+        likeness = np.full(K, np.nan)
+        for one, other in itertools.combinations(tables, 2):
+            both = centred_cosine(one, other, self.word_shares_).diagonal()
+            likeness = np.fmin(likeness, both)
+        return likeness
+
+    @property
+    def tree_(self) -> list[dict[str, list]]:
+        """For each component of `consensus()` that exists, the topics of each chain in it.
+
+        Each is a table as `Consensus.parts` returns it: `chain`, `share` and `words`, the largest
+        topic of each chain first.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> [set(part["chain"]) for part in HDP(n_iter=100, random_state=0).fit(docs).tree_]
+        [{0, 1, 2}, {0, 1, 2}]
+        """
+        found = self.consensus()
+        return [found.parts(k) for k in range(found.n_components)]
 
     def _share_draws(self) -> np.ndarray | None:
         shown, matched = self._shown(), self._matched()
@@ -306,17 +336,8 @@ def topic_tokens(counts: Any) -> np.ndarray:
 
 
 def _states(sampler: Sampler, chain: Chain) -> Iterator[tuple[np.ndarray, Any]]:
-    """Give the topics of all tokens in the last state of a chain, and what is kept of it; then the
-    same of some more states, with sweeps between them, unless the run was cut short.
-    """
-    yield chain.state.z, sampler.snapshot(chain.state)
-    n_more = 0 if chain.interrupted else min(chain.n_done // _SWEEPS_A_STATE, _MORE_STATES)
-    if n_more:  # the last state stays as it is: whoever was called back may hold it
-        rng, state = copy.deepcopy((chain.rng, chain.state))
-    for _ in range(n_more):
-        for _ in range(_SWEEPS_BETWEEN):
-            state, _info = sampler.sweep(rng, state)
-        yield state.z, sampler.snapshot(state)
+    "Give the topics of all tokens, and what is kept, of the states that a chain is compared by."
+    return ((state.z, sampler.snapshot(state)) for state in last_states(sampler, chain))
 
 
 def _with_rest(columns: np.ndarray) -> np.ndarray:

@@ -14,9 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..corpora.corpus import Corpus
 from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import FIXED_PRIOR, ConcentrationPrior, Gamma, as_concentration
-from .base import SampledModel, estimator
+from ..mixtures.dp import point_partition
+from .base import SampledModel
 from .consensus import Components, group_table
+from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
+from .parameters import estimator
 from ..moves.schedule import check_moves
 from ..sequences.emissions import as_steps, emitted_likelihood, hmm_emission
 from ..sequences.groups import GroupedHMMSampler, in_group
@@ -42,6 +45,7 @@ from ..utils.states import check_entries, naming
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #9510f746
 _FIRST_ETA, _FIRST_KAPPA = 0.5, 1.0  # where those that are learned begin
+_COMPARED = 100  # samples; the one to show is found by comparing all pairs of so many
 
 
 @estimator
@@ -99,7 +103,8 @@ class HDPHMM(SampledModel):
     Attributes
     ----------
     n_states_ : int
-        States in use in the sample that is shown. Their posterior is in `trace_["n_states"]`.
+        States in use in the sample that is shown, the one whose path is closest to the others'.
+        Their posterior is in `trace_["n_states"]`.
     startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
         Posterior mean transitions between these states; rows sum to 1. With groups of sequences
         both have an axis of groups in front.
@@ -129,7 +134,9 @@ class HDPHMM(SampledModel):
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
-    {sample_chain_, best_}
+    {sample_chain_, behind_}
+    best_ : int
+        The sample that is shown.
     prior_ : dict
         Hyperparameters of the emissions.
     {burn_in_, thin_}
@@ -147,6 +154,7 @@ class HDPHMM(SampledModel):
     """
 
     _counts = StateCounts
+    _left_out = ("step", "stretches")
     _absent = {"vocabulary_": None, "digest_": None}
     _least_burn_in = 300  # the moves are annealed for as long
 
@@ -241,6 +249,7 @@ class HDPHMM(SampledModel):
             )
         init = check_int("max_states", self.max_states, 1) if opposite else self.init
         init = np.asarray(init) if np.ndim(init) else init
+        given, group = sequences, None
         original, first = None, None  # where each step of X is, where each group begins
         if groups is not None:  # the sampler has each group in one piece
             self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
@@ -262,10 +271,17 @@ class HDPHMM(SampledModel):
         self._kept(sampler, chains, best)
         if original is not None:
             self.samples_ = [kept._replace(z=kept.z[original]) for kept in self.samples_]
-        z = chains[best].state.z
-        z = z if original is None else z[original]
+        stretches = cut_stretches(given, group)
+        predict = lambda chain: [
+            log_stretches(emission, prior, self.samples_[i], stretches) for i in self._few_of(chain)
+        ]
+        within = self._gate(chains, best, predict, stretches.left_out())
+        self.samples_ = [kept for kept, is_in in zip(self.samples_, within) if is_in]
+        self.sample_chain_ = self.sample_chain_[within]
+        few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // _COMPARED)]
+        self.best_ = int(few[point_partition([self.samples_[i].z for i in few])])
         self._show(emission, prior, self.samples_[self.best_])
-        self.labels_ = np.argsort(self.order_)[np.unique(z, return_inverse=True)[1]]
+        self.labels_ = np.argsort(self.order_)[self.samples_[self.best_].z]
         self._conclude()
         return self
 
@@ -385,7 +401,7 @@ class HDPHMM(SampledModel):
             self.gamma_group_, self.weights_, self.group_weights_ = None, weights, None
             startprob, transmat = mean_transitions(counts)
         else:
-            self.gamma_group_ = float(self.trace_["gamma_group"][-1])
+            self.gamma_group_ = float(self._sampled("gamma_group")[self.best_])
             self.weights_, self.group_weights_ = weights[0], weights[1:]
             chains = [mean_transitions(in_group(counts, g)) for g in range(len(self.groups_))]
             startprob, transmat = (np.array(a) for a in zip(*chains))
@@ -434,14 +450,19 @@ class HDPHMM(SampledModel):
             parts.append((which, steps, part, [in_group(sample, g) for sample in self.samples_]))
         return emission, prior, len(sequences.marks), parts
 
-    def _gamma_new(self):
-        "How closely groups share the weight of states not in use as their parent does, by sample."
-        trace, chain = self.traces_["gamma_group"], self.sample_chain_
+    def _sampled(self, name):
+        "A quantity of the trace at the sweeps of the kept samples."
+        trace, chain = self.traces_[name], self.sample_chain_
         place = np.arange(len(chain)) - np.searchsorted(chain, chain)
         done = np.count_nonzero(~np.isnan(trace), axis=1)  # a chain that was stopped ends in NaN
         thin = getattr(self, "thin_", self._as_fitted().thin)  # files of before have no thin_
         sweep = np.minimum(self.burn_in_ + thin * place, done[chain] - 1)
-        return trace[chain, sweep] * np.array([sample.beta[0, -1] for sample in self.samples_])
+        return trace[chain, sweep]
+
+    def _gamma_new(self):
+        "How closely groups share the weight of states not in use as their parent does, by sample."
+        rest = np.array([sample.beta[0, -1] for sample in self.samples_])
+        return self._sampled("gamma_group") * rest
 
     def score_samples(
         self, X, lengths=None, groups=None, method="predictive", n_particles=10, random_state=0

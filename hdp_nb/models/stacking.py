@@ -5,9 +5,11 @@
 # %% auto #0
 __all__ = ['MOST_LEFT_OUT', 'MOST_OF_ONE', 'FOLD_BURN_IN', 'FOLD_KEPT', 'LEAST_HIDDEN',
            'NATS_BEHIND', 'ERRORS_BEHIND', 'stack', 'LeftOut', 'leave_out', 'predict_left_out',
-           'ChainScores', 'compare_chains', 'weigh_chains', 'sample_weights', 'chain_weights']
+           'ChainScores', 'compare_chains', 'score_chains', 'last_states', 'weigh_chains',
+           'sample_weights', 'chain_weights']
 
 # %% ../../nbs/10_models/10_stacking.ipynb #e5074420
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import numpy as np
 from numba import njit
 
 from ..corpora.corpus import Corpus
+from ..mcmc.chain import Chain, Sampler
 from ..topics.counts import TopicCounts, fold_in, token_probabilities
 
 # %% ../../nbs/10_models/10_stacking.ipynb #73bab770
@@ -272,6 +275,66 @@ def compare_chains(
     return behind, error, within | (n < LEAST_HIDDEN)
 
 # %% ../../nbs/10_models/10_stacking.ipynb #fc816296
+def score_chains(log_p: Sequence[np.ndarray], document: np.ndarray) -> ChainScores:
+    """Compare chains, and weigh them by stacking, by what they predict.
+
+    Parameters
+    ----------
+    log_p : sequence of float arrays, shape (n_states, n_hidden)
+        Of every chain, by one state or more: the log probability, or density, of each thing that is
+        left out. The score is the mean over states.
+    document : int array, shape (n_hidden,)
+        Which of them go up and down together: words of one document, steps of one stretch.
+
+    Returns
+    -------
+    ChainScores
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.models.stacking import score_chains
+    >>> found = score_chains([np.full((2, 300), -1.0), np.full((1, 300), -2.0)], np.arange(300))
+    >>> found.behind, found.within
+    (array([0., 1.]), array([ True, False]))
+    """
+    most = np.max([of_chain.max(axis=0) for of_chain in log_p], axis=0)
+    weights = stack(np.array([np.exp(of_chain - most).mean(axis=0) for of_chain in log_p]))
+    means = np.array([of_chain.mean(axis=0) for of_chain in log_p])
+    return ChainScores(weights, means.mean(axis=1), *compare_chains(means, document))
+
+
+# A chain is compared with others by its last state and, in longer runs, by a few more: the last
+# one's hyperparameters alone make a difference of some .01 nats a word.
+_MORE_STATES, _SWEEPS_BETWEEN, _SWEEPS_A_STATE = 3, 3, 20
+
+
+def last_states(sampler: Sampler, chain: Chain) -> Iterator[Any]:
+    """Give the last state of a chain, then some more, with sweeps between them.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        That of the chain.
+    chain : Chain
+        Left as it is.
+
+    Yields
+    ------
+    State
+        The last one; after runs of twenty sweeps and more up to three more, unless the run was
+        interrupted.
+    """
+    yield chain.state
+    n_more = 0 if chain.interrupted else min(chain.n_done // _SWEEPS_A_STATE, _MORE_STATES)
+    if n_more:  # the last state stays as it is: whoever was called back may hold it
+        rng, state = copy.deepcopy((chain.rng, chain.state))
+    for _ in range(n_more):
+        for _ in range(_SWEEPS_BETWEEN):
+            state, _info = sampler.sweep(rng, state)
+        yield state
+
+
 def weigh_chains(
     corpus: Corpus,
     states: Sequence[Iterable[tuple[np.ndarray, TopicCounts]]],
@@ -323,12 +386,9 @@ def weigh_chains(
         weight = topics_of(state[1], documents)[1]
         return predict_left_out(np.random.default_rng(0), corpus, left_out, *state, weight)
 
-    p = [np.array(list(map(predict, of_chain))) for of_chain in states]
-    log_p = np.array([np.log(of_chain).mean(axis=0) for of_chain in p])
+    log_p = [np.log(list(map(predict, of_chain))) for of_chain in states]
     hidden = np.diff(left_out.ends)[1::2]
-    document = np.repeat(np.arange(len(hidden)), hidden)
-    weights = stack(np.array([of_chain.mean(axis=0) for of_chain in p]))
-    return ChainScores(weights, log_p.mean(axis=1), *compare_chains(log_p, document))
+    return score_chains(log_p, np.repeat(np.arange(len(hidden)), hidden))
 
 
 def sample_weights(model: Any, n: int | None = None) -> np.ndarray:

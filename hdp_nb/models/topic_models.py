@@ -23,8 +23,9 @@ from ..mcmc.chain import Sampler, run_chains
 from ..mcmc.convergence import MANY, begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
-from .base import Callback, Concentration, PathLike, Seed, estimator
+from .base import Callback, Concentration, PathLike, Seed
 from .consensus import Components, Consensus, match_one_to_one
+from .parameters import estimator
 from .sampled import SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights, weigh_chains
 from .unions import LEAST_CENTRED, centred_cosine
@@ -52,9 +53,10 @@ _LOG = logging.getLogger("hdp_nb")
 # A proposal takes about half a sweep's time, which small corpora can well do without.
 _TOKENS_A_PROPOSAL = 50_000
 # Numbers of topics that a chain with many may begin with: in 300 sweeps a hundred do not come down
-# to three, and ten do not grow to a hundred. A few sweeps of each say which predicts best; in runs
-# that are too short for these, and of counts that are too large, it is the largest.
-_TRIED, _SWEEPS_A_TRIAL, _LEAST_TRIAL, _MOST_TRIAL = (10, 30, MANY), 10, 10, 30
+# to three, and ten do not grow to a hundred. A few sweeps of each say which predicts best, more of
+# short texts; in runs that are too short for these, and of counts that are too large, it is the
+# largest.
+_TRIED, _LEAST_TRIAL, _TRIAL, _FEW_TOKENS = (10, 30, MANY), 10, 30, 100_000
 # Where an eta that is learned begins, and its prior if none is given. Where topics of many words
 # have to come into being, all words of one have so many pseudo-tokens together.
 _FIRST_ETA, _FEW_WORDS, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 100, 20.0, Gamma(1.0, 1.0)
@@ -148,7 +150,8 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _many(self, sampler: Any, corpus: Corpus, max_time: float | None) -> int:
         "How many topics a chain with many begins with: of some numbers the one that predicts best."
-        n_sweeps = min(self._rounds(max_time)[-1] // _SWEEPS_A_TRIAL, _MOST_TRIAL)
+        times = 2 if corpus.n_tokens < _FEW_TOKENS else 1
+        n_sweeps = times * min(self._rounds(max_time)[-1] // 10, _TRIAL)
         if n_sweeps < _LEAST_TRIAL or max_time is not None or corpus.has_large_counts:
             return MANY
         samplers = [sampler.start(k) for k in _TRIED]

@@ -16,8 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..corpora.corpus import Corpus
 from ..mcmc.convergence import MANY
 from ..mcmc.priors import FIXED_PRIOR, Gamma, as_concentration
-from .base import Callback, Concentration, PathLike, Seed, estimator, with_groups
+from .base import Callback, Concentration, PathLike, Seed, with_groups
 from .consensus import Components
+from .parameters import estimator
 from .topic_models import GibbsTopicModel
 from ..moves.schedule import check_moves
 from ..processes.groups import find_nodes

@@ -24,7 +24,8 @@ from ..corpora.corpus import Corpus
 from ..corpora.counting import is_texts, share_unknown
 from ..mcmc.convergence import Convergence, ConvergenceWarning, judge
 from ..mcmc.priors import LOG_NORMAL, Gamma, as_concentration
-from .base import BaseTopicModel, Concentration, Seed, estimator
+from .base import BaseTopicModel, Concentration, Seed
+from .parameters import estimator
 from .verdict import Verdict
 from hdp_nb.utils.checks import (
     as_rng,

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['log_clusters', 'slice_cluster_concentration', 'sweep_nested', 'term_variance',
-           'NestedCounts', 'NestedSampler', 'NestedPredictive', 'nested_predictive',
-           'log_in_clusters', 'memberships', 'topic_proportions']
+           'NestedCounts', 'count_clusters', 'NestedSampler', 'NestedPredictive',
+           'nested_predictive', 'log_in_clusters', 'memberships', 'topic_proportions']
 
 # %% ../../nbs/08_nested/03_sampler.ipynb #2113a06c
 import math
@@ -299,7 +299,7 @@ class NestedCounts(NamedTuple):
         return documents_by_topic(self, len(self.cluster))
 
 
-def _nested_counts(corpus: Corpus, state: NestedState, n_topics: int) -> NestedCounts:
+def count_clusters(corpus: Corpus, state: NestedState, n_topics: int) -> NestedCounts:
     """Reduce a state to the counts that predictions need.
 
     Parameters
@@ -548,7 +548,7 @@ class NestedSampler:
 
     def snapshot(self, state: NestedState) -> NestedCounts:
         "Return the counts of a state that predictions need."
-        return _nested_counts(self.corpus, state, self.L)
+        return count_clusters(self.corpus, state, self.L)
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."

@@ -60,11 +60,11 @@ def test_the_form_of_the_counts_does_not_matter(form):
 def test_five_programmes(tmp_path):
     "By default; with all tokens the same counts make many more topics."
     X = reads(np.random.default_rng(3), 6000, 0.3)
-    model = HDP(n_iter=100, n_chains=2, random_state=0).fit(X)
+    model = HDP(n_iter=60, n_chains=2, random_state=0).fit(X)
     assert model.n_topics_ == 5
     model.save(tmp_path / "model.npz")
     assert np.array_equal(load_model(tmp_path / "model.npz").power_, model.power_)
-    whole = HDP(power=1.0, n_iter=20, n_chains=1, random_state=0).fit(X)
+    whole = HDP(power=1.0, n_iter=6, n_chains=1, random_state=0).fit(X)
     assert whole.n_topics_ > 8 and (whole.power_ == 1).all()
 
 

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 import hdp_nb
 from hdp_nb import Gamma, LogNormal, Moves, SeedWords
-from hdp_nb.models.base import SHARED, SampledModel
+from hdp_nb.models.base import SampledModel
+from hdp_nb.models.parameters import SHARED
 from hdp_nb.sequences.finite import FiniteHMM
 
 FIRST = {"LDA": "n_topics", "TreeHDP": "levels", "DPMixture": "likelihood", "FiniteHMM": "n_states"}

@@ -153,7 +153,7 @@ def test_what_two_chains_cut_otherwise_is_shown_once():
     rng = np.random.default_rng(0)
     halves = rng.dirichlet(np.full(300, 0.05), 12)
     docs = []
-    for _ in range(400):
+    for _ in range(240):
         k = rng.integers(6)
         pi = 0.9 * rng.dirichlet([3, 3])
         p = pi @ halves[2 * k : 2 * k + 2] + 0.1 * rng.dirichlet(np.full(12, 0.1)) @ halves

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::hdp_nb.mcmc.convergence.Converg
 @pytest.fixture(scope="module")
 def apart():
     "Three topics that are well apart."
-    return make_signatures(n_docs=100, doc_len=100, random_state=0)[0]
+    return make_signatures(n_docs=60, doc_len=80, random_state=0)[0]
 
 
 def test_a_good_fit_is_told_without_a_warning(apart, tmp_path):

@@ -181,7 +181,11 @@ PAIR = Model([[0], [1]], 2, 2, 1, 1.0, 1.0, 0.5, 0.2, "nested")
     [
         ("epsilon", Model([[0, 0], [0, 1], [1]], 2, 2, 1, 1.3, 0.7, 1.2, 0.4, "topics")),
         ("minus one", PAIR),
-        ("reverse", Model([[0, 0], [1, 1, 2]], 3, 1, 3, 1.0, 1.0, 1.0, 0.1)),
+        pytest.param(
+            "reverse",
+            Model([[0, 0], [1, 1, 2]], 3, 1, 3, 1.0, 1.0, 1.0, 0.1),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_the_same_check_rejects_wrong_samplers(mistake, model):

@@ -178,7 +178,9 @@ def test_without_the_self_transition_corrections():
     assert off[0] < TOLERANCE and off[1] > 2 * TOLERANCE
 
 
-@pytest.mark.parametrize("method, n", [("direct", 300_000), ("beam", 20_000)])
+@pytest.mark.parametrize(
+    "method, n", [("direct", 300_000), pytest.param("beam", 20_000, marks=pytest.mark.slow)]
+)
 def test_exact_with_everything_learned(method, n):
     priors = dict(alpha_prior=(2, 1), gamma_prior=(1, 1), kappa_prior=(1, 1), eta_prior=(2, 2))
     sequences = [[0, 0, 1], [0]]
@@ -575,7 +577,7 @@ def test_counts_of_groups_after_every_sweep(method, tmp_path):
     ).all()
 
 
-@pytest.mark.parametrize("method", ["direct", "beam"])
+@pytest.mark.parametrize("method", ["direct", pytest.param("beam", marks=pytest.mark.slow)])
 def test_joint_distribution_of_groups(method):
     "States, weights and all four concentrations are free; a wrong prior of one must be noticed."
     V, lengths, group = 3, [4, 3, 5], [0, 1, 1]
