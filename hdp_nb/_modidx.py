@@ -1951,6 +1951,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                          'hdp_nb/models/nested_models.py'),
                                              'hdp_nb.models.nested_models._Nested._components': ( '10_models/nested_models.html#_nested._components',
                                                                                                   'hdp_nb/models/nested_models.py'),
+                                             'hdp_nb.models.nested_models._Nested._judged': ( '10_models/nested_models.html#_nested._judged',
+                                                                                              'hdp_nb/models/nested_models.py'),
                                              'hdp_nb.models.nested_models._Nested._known': ( '10_models/nested_models.html#_nested._known',
                                                                                              'hdp_nb/models/nested_models.py'),
                                              'hdp_nb.models.nested_models._Nested._predictive': ( '10_models/nested_models.html#_nested._predictive',

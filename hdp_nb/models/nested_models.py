@@ -135,6 +135,10 @@ class _Nested(SampledTopicModel):
         "Whether the clusters are given."
         return self._as_fitted().categories is not None
 
+    def _judged(self) -> dict[str, Any]:
+        judged = super()._judged()
+        return judged | {"apart": judged["apart"] and not self._known()}
+
     def _sampler(self, corpus: Corpus) -> NestedSampler:
         "The sampler that the parameters ask for."
         categories = self.categories

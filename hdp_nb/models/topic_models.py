@@ -150,10 +150,10 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _many(self, sampler: Any, corpus: Corpus, max_time: float | None) -> int:
         "How many topics a chain with many begins with: of some numbers the one that predicts best."
-        times = 2 if corpus.n_tokens < _FEW_TOKENS else 1
-        n_sweeps = times * min(self._rounds(max_time)[-1] // 10, _TRIAL)
+        n_sweeps = min(self._rounds(max_time)[-1] // 10, _TRIAL)
         if n_sweeps < _LEAST_TRIAL or max_time is not None or corpus.has_large_counts:
             return MANY
+        n_sweeps *= 2 if corpus.n_tokens < _FEW_TOKENS else 1
         samplers = [sampler.start(k) for k in _TRIED]
         rng, jobs = np.random.default_rng(0), -1 if self.n_jobs is None else self.n_jobs
         label = f"trial of {', '.join(map(str, _TRIED))} topics" if self.verbose else False

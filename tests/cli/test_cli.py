@@ -1317,12 +1317,12 @@ def test_killed_then_the_same_command_gives_the_same_files(tiny, unbroken):
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are other things there")
 def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
-    # The signal comes before the sixtieth sweep, the 99th call after the 39 of the trial that says
+    # The signal comes before the sixtieth sweep, the 138th call after the 78 of the trial that says
     # with how many topics to begin: no clock has a say in it.
     patch = (
         "import itertools, os, signal; from hdp_nb.topics.franchise import FranchiseSampler as S;"
         " sweep, calls = S.sweep, itertools.count(1); S.sweep = lambda *state:"
-        " (next(calls) == 99 and os.kill(os.getpid(), signal.SIGINT), sweep(*state))[1]"
+        " (next(calls) == 138 and os.kill(os.getpid(), signal.SIGINT), sweep(*state))[1]"
     )
     code, out, err = finish(start(*LONG, before=patch))
     assert (code, err) == (130, "") and not Path("run").exists()

@@ -64,7 +64,7 @@ def test_the_verdict_knows_that_moves_were_enough():
 
 def test_the_verdict_knows_that_moves_were_needed():
     X = clusters(600, np.random.default_rng(1))
-    with pytest.warns(ConvergenceWarning, match="n_components"):
+    with pytest.warns(ConvergenceWarning, match="behind in predicting rows left out"):
         alone = DPMixture("normal", moves=0, n_iter=40, random_state=0).fit(X)
     assert not alone.converged_
 

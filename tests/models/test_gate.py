@@ -94,6 +94,12 @@ def test_chains_that_agree_are_not_compared():
     assert model.converged_ and not model.behind_.any() and {*model.sample_chain_} == {0, 1}
 
 
+def test_with_known_clusters_chains_begin_alike():
+    model = NestedDP(categories=np.arange(90) % 6, n_iter=40, random_state=0).fit(kinds())
+    assert model._judged()["apart"] is False
+    assert NestedDP(n_iter=2, random_state=0).fit(kinds())._judged()["gate"].unit == "word"
+
+
 def test_folds_are_even_and_hold_no_more_than_asked():
     sizes = np.random.default_rng(0).integers(1, 9, 500)
     fold = draw_folds(sizes, 600)
