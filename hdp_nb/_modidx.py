@@ -1729,6 +1729,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'hdp_nb/models/base.py'),
                                     'hdp_nb.models.base.SampledModel._judged': ( '10_models/base.html#sampledmodel._judged',
                                                                                  'hdp_nb/models/base.py'),
+                                    'hdp_nb.models.base.SampledModel._keep_only': ( '10_models/base.html#sampledmodel._keep_only',
+                                                                                    'hdp_nb/models/base.py'),
                                     'hdp_nb.models.base.SampledModel._kept': ( '10_models/base.html#sampledmodel._kept',
                                                                                'hdp_nb/models/base.py'),
                                     'hdp_nb.models.base.SampledModel._known_labels': ( '10_models/base.html#sampledmodel._known_labels',

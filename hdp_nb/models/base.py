@@ -304,6 +304,11 @@ class SampledModel(SavedModel):
         self.trace_ = chains[int(np.argmax(found.log_p))].trace
         return found.within[self.sample_chain_]
 
+    def _keep_only(self, within: np.ndarray) -> None:
+        "Give up all kept samples but some of a list."
+        self.samples_ = [sample for sample, is_in in zip(self.samples_, within) if is_in]
+        self.sample_chain_ = self.sample_chain_[within]
+
     def _few_of(self, chain: int) -> np.ndarray:
         "Numbers of the kept samples by which a chain is compared with others."
         samples = np.flatnonzero(self.sample_chain_ == chain)

@@ -114,9 +114,7 @@ class _Nested(SampledTopicModel):
             log_documents(state, halves, sampler.L, self._predictive)
             for state in last_states(sampler, chains[chain])
         ]
-        within = self._gate(chains, best, predict, halves.left_out())
-        self.samples_ = [sample for sample, is_in in zip(self.samples_, within) if is_in]
-        self.sample_chain_ = self.sample_chain_[within]
+        self._keep_only(self._gate(chains, best, predict, halves.left_out()))
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // MAX_COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].c for i in few])])
         self.categories_ = sampler.names

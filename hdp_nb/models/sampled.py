@@ -75,9 +75,7 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 
     def _leave_out(self, within: np.ndarray, weights: np.ndarray, best: int) -> None:
         "Keep the samples of some chains, by their weights, and the best chain's last one as best_."
-        here = within[self.sample_chain_]
-        self.samples_ = [sample for sample, is_in in zip(self.samples_, here) if is_in]
-        self.sample_chain_ = self.sample_chain_[here]
+        self._keep_only(within[self.sample_chain_])
         n = np.bincount(self.sample_chain_, minlength=len(within))
         weights = np.where(within, np.maximum(weights, 1e-12), 0)
         self.sample_weights_ = (weights / weights.sum() / np.maximum(n, 1))[self.sample_chain_]

@@ -275,9 +275,7 @@ class HDPHMM(SampledModel):
         predict = lambda chain: [
             log_stretches(emission, prior, self.samples_[i], stretches) for i in self._few_of(chain)
         ]
-        within = self._gate(chains, best, predict, stretches.left_out())
-        self.samples_ = [kept for kept, is_in in zip(self.samples_, within) if is_in]
-        self.sample_chain_ = self.sample_chain_[within]
+        self._keep_only(self._gate(chains, best, predict, stretches.left_out()))
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // _COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].z for i in few])])
         self._show(emission, prior, self.samples_[self.best_])
