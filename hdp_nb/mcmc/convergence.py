@@ -493,7 +493,8 @@ class Pace:
     ----------
     sampler : Sampler or list of Sampler
         Those with `tune`, the number of sweeps that have annealed moves, have `anneal_for(n)`,
-        which sets it, by `_shorten_tuning`. Those with `within(seconds, n_iter)` are told.
+        which sets it, by `_shorten_tuning`, unless it is 0. Those with `within(seconds, n_iter)`
+        are told.
     end : float
         When the time is up, by `clock`; infinity for never.
     n_iter : int
@@ -521,11 +522,12 @@ class Pace:
         self._clock = clock or time.monotonic
         samplers = sampler if isinstance(sampler, list) else [sampler]
         self._timed, self._in_time = end < math.inf, math.inf
-        self._samplers = [s for s in samplers if self._timed and hasattr(s, "anneal_for")]
+        timed = [s for s in samplers if self._timed and hasattr(s, "anneal_for")]
+        self._samplers = [s for s in timed if s.tune]
         self._tune = max((s.tune for s in self._samplers), default=0)
         self.annealed, self._end, self._n_iter = self._tune, end, n_iter
         n_threads = min(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs), n_chains)
-        for s in self._samplers:
+        for s in timed:
             if hasattr(s, "within"):
                 s.within((end - self._clock()) * n_threads / n_chains, n_iter)
         self._last: tuple[float, int] | None = None  # when it has looked, and sweeps by then

@@ -98,8 +98,9 @@ class SampledModel(SavedModel):
         What every chain says of the quantities that should be the same from any start, and whether
         the chains agree; prints as a table.
     converged_ : bool or None
-        Whether they all agree, else there is a ConvergenceWarning; None if there is one chain only.
-        False, too, if the run was ended in its burn-in.
+        Whether at least two chains agree on what is shown, begun in different ways unless `init` is
+        one start for all. None if there is one chain only. False, too, if the run was ended in its
+        burn-in.
     interrupted_ : bool
         Whether Ctrl-C ended the run.
     """
@@ -246,9 +247,15 @@ class SampledModel(SavedModel):
         verdict = self.verdict_
         if verdict.grade == "single":
             return
-        self.converged_ = not verdict.advice
+        agree = not verdict.advice and not self._starts_apart()  # from the start asked for
+        self.converged_ = agree or verdict.grade == "agree"
         if verdict.advice:
             warnings.warn(str(verdict), ConvergenceWarning, stacklevel=4)
+
+    def _starts_apart(self) -> bool:
+        "Whether the first chain of the fit was to begin otherwise than the others."
+        init = getattr(self._as_fitted(), "init", None)
+        return isinstance(init, str) and init == "opposite"
 
     @property
     def verdict_(self) -> Verdict:
@@ -273,8 +280,7 @@ class SampledModel(SavedModel):
             rows = {name: trace[chains] for name, trace in self.traces_.items()}
             end = int((~np.isnan(rows["log_joint"])).sum(axis=1).min())
             inside = judge({name: row[:, self.burn_in_ : end] for name, row in rows.items()})
-        init = getattr(self._as_fitted(), "init", None)
-        apart = isinstance(init, str) and init == "opposite" and chains[0] == 0 < len(chains) - 1
+        apart = self._starts_apart() and chains[0] == 0 < len(chains) - 1
         behind = getattr(self, "behind_", np.zeros(n))  # which earlier versions did not save
         gate = Gate(chains.tolist(), behind, inside, *self._left_out)
         return {"gate": gate, "apart": apart}

@@ -17,7 +17,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array, hstack
 from scipy.special import betaincinv
 
-from .unions import joint_departures, unite
+from .unions import STRICT, choose_least, joint_departures, unite
 from ..utils.checks import check_int, plural
 
 # %% ../../nbs/10_models/09_consensus.ipynb #6bbe7b0a
@@ -452,6 +452,9 @@ class ChainComponents(NamedTuple):
     union: np.ndarray
 
 
+_MANY, _LEAST_OF_MANY = 1000, 5  # of more topics those with fewer tokens are in no union
+
+
 def _unite_chains(
     samples: list[Components], chain: np.ndarray, least_cosine: float, n_known: int
 ) -> tuple[list[np.ndarray], ChainComponents]:
@@ -478,8 +481,13 @@ def _unite_chains(
         first += n
     table, of = csr_array(hstack(words)), np.concatenate(chains)
     share = table.sum(axis=0) / max(samples[0].tokens.sum(), 1)
-    gram = joint_departures(table, csr_array(hstack(documents)) if documents else None)
-    union = unite(gram, of, share)
+    union, large = np.full(len(of), -1), np.arange(len(of))
+    if len(of) > _MANY:  # thousands of topics of a token or two would take minutes
+        large = np.flatnonzero(share * samples[0].tokens.sum() >= _LEAST_OF_MANY)
+    of_docs = csr_array(hstack(documents))[:, large] if documents else None
+    least = STRICT if of_docs is None or not len(large) else choose_least(of_docs, of[large])
+    gram = joint_departures(table[:, large], of_docs)
+    union[large] = unite(gram, of[large], share[large], least)
     alone = union < 0
     union[alone] = union.max(initial=-1) + 1 + np.arange(np.count_nonzero(alone))
     along = ChainComponents(labels, of, share, csr_array(table.T), union + n_known)

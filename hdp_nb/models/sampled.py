@@ -17,8 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus
 from ..mcmc.chain import Chain, Sampler
+from ..mcmc.convergence import Convergence, judge
 from .base import BaseTopicModel, SampledModel
 from .consensus import Consensus, find_consensus, group_table
+from .found_again import found_again
 from .saving import SavedModel
 from .stacking import last_states, weigh_chains
 from .unions import centred_cosine
@@ -27,6 +29,11 @@ from ..utils.checks import check_int
 from ..utils.states import check_entries, check_same, check_weights
 
 # %% ../../nbs/10_models/12_sampled.ipynb #088faf37
+# Samples of a chain by which its shares are compared with another's; those that are closer than
+# this would be read alike.
+_FEWEST_SHARES, _SAME_SHARE = 4, 0.03
+
+
 class SampledTopicModel(BaseTopicModel, SampledModel):
     """Base of the topic models that sample: they show the topics that most of the samples have.
 
@@ -83,7 +90,18 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
 
     def _judged(self) -> dict[str, Any]:
         shown = Shown(self.existence_, self.topic_shares_, self._of_chains())
-        return super()._judged() | {"shown": shown}
+        return super()._judged() | {"shown": shown._replace(shares=self._judge_shares())}
+
+    def _judge_shares(self) -> Convergence | None:
+        "How far the chains that are shown agree on the share of each topic; None if unknown."
+        draws, chain = self._share_draws(), self.sample_chain_[self._shown()]
+        counted = np.bincount(chain)
+        n = int(min(counted[counted > 0], default=0))
+        if draws is None or n < _FEWEST_SHARES or len({*chain}) < len({*self.sample_chain_}):
+            return None
+        last = np.array([draws[chain == c][-n:, : self.n_topics_] for c in np.unique(chain)])
+        draws_of = {f"share of topic {k}": last[:, :, k] for k in range(self.n_topics_)}
+        return judge(draws_of, dict.fromkeys(draws_of, _SAME_SHARE))
 
     def _of_chains(self) -> tuple[int, ...]:
         "How many topics that are not tiny each chain that is shown has; empty if that is unknown."
@@ -190,6 +208,23 @@ class SampledTopicModel(BaseTopicModel, SampledModel):
             both = centred_cosine(one, other, self.word_shares_).diagonal()
             likeness = np.fmin(likeness, both)
         return likeness
+
+    @property
+    def found_again_(self) -> np.ndarray:
+        """Probability that a fit with other random numbers shows each topic, too, (n_topics_,).
+
+        Estimated on fits of many corpora, see notebook 10_models/21_found_again; `existence_` is
+        about the chains of this fit.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> HDP(n_iter=100, random_state=0).fit(docs).found_again_.shape
+        (2,)
+        """
+        tokens = self.topic_shares_ * self._word_counts().sum()
+        return found_again(self.chain_likeness(), tokens, self.existence_)
 
     @property
     def tree_(self) -> list[dict[str, list]]:

@@ -414,8 +414,9 @@ class HDP(GibbsTopicModel):
     moves : "auto", int or Moves
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 06_moves/05_schedule):
-        "auto" for as many as a third of a sweep's time allows, and none where 1,000 documents or
-        more have fewer than ten tokens on average; a number for so many, 0 for none. `Moves` also
+        "auto" for as many as a third of a sweep's time allows; where 1,000 documents or more have
+        fewer than ten tokens on average, for moves of the chain that begins with one topic, in its
+        burn-in, and no others; a number for so many, 0 for none. `Moves` also
         has proposals to split or merge topics token by token (Wang & Blei 2012). Fits from shards
         (`hdp_nb.distributed.fit.fit`) move so many groups of topics, "auto" for sixteen.
     {init, n_iter, burn_in, thin, n_chains, n_jobs}
@@ -546,8 +547,16 @@ class HDP(GibbsTopicModel):
         if n:
             options = {"until": moves.until, "scans": moves.scans, "every": every}
             sampler = HDPSplitMerge(sampler, n, **options)
-        spared = n_moves is None and corpus.has_short_documents
-        return sampler if spared else self._with_topic_moves(sampler, n_moves)
+        if n_moves is None and corpus.has_short_documents:
+            return TopicMoves(sampler, 0, tune=0)
+        return self._with_topic_moves(sampler, n_moves)
+
+    def _starts(self, sampler: Any, corpus: Corpus, max_time: float | None) -> Any:
+        starts = super()._starts(sampler, corpus, max_time)
+        if isinstance(starts, list) and getattr(sampler, "n_moves", None) == 0:
+            # Sweeps alone do not split the one topic of short documents.
+            starts[0] = TopicMoves(starts[0].base, 0, self._tuning(100))
+        return starts
 
     def _seeded_sampler(
         self, corpus: Corpus, init: Any, seeds: np.ndarray, moves: Moves

@@ -308,9 +308,11 @@ class TopicView:
         -------
         pandas.DataFrame, or dict of lists where pandas is not installed
             `topic`, the row of `components_`, -1 for all else; `label`, its own or its first three
-            words; `existence`, the probability that it exists; `share` of all tokens, which sum to
-            1, with 90% interval `share_low` to `share_high`; `words`, separated by commas;
-            `documents`, the numbers of the three with the most of it, where that is known.
+            words; `existence`, the probability that it exists; of models that sample `found_again`,
+            the probability that a fit with other random numbers shows it, too; `share` of all
+            tokens, which sum to 1, with 90% interval `share_low` to `share_high`; `words`,
+            separated by commas; `documents`, the numbers of the three with the most of it, where
+            that is known.
 
         Examples
         --------
@@ -323,10 +325,12 @@ class TopicView:
         vocab = None if vocab is None else list(vocab)
         words, n = self.top_words(n_words, vocab, by=by), len(self.components_)
         low, high = self.share_interval()
+        again: np.ndarray | None = getattr(self, "found_again_", None)
         columns: dict[str, list] = {
             "topic": [*range(n), -1],
             "label": [*self._labels(self._own_labels(), vocab), "all else"],
             "existence": [*self.existence_.tolist(), math.nan],
+            **({} if again is None else {"found_again": [*again.tolist(), math.nan]}),
             "share": [*self.topic_shares_.tolist(), max(1 - float(self.topic_shares_.sum()), 0.0)],
             "share_low": low.tolist(),
             "share_high": high.tolist(),

@@ -84,6 +84,9 @@ class Shown(NamedTuple):
         How many components that are not tiny each chain has, which may be joined in what is shown.
     noun, what : str
         What it is: "topic", and of what it is made: "words".
+    shares : Convergence or None
+        How far the chains agree on the share of each component, a row for each; None where samples
+        are too few to say.
     """
 
     existence: np.ndarray
@@ -91,12 +94,24 @@ class Shown(NamedTuple):
     of_chains: tuple[int, ...] = ()
     noun: str = "topic"
     what: str = "words"
+    shares: Convergence | None = None
 
 # %% ../../nbs/10_models/18_verdict.ipynb #15a0ba49
+def _common(shown: Shown, n_chains: int) -> np.ndarray:
+    "Which components all chains have."
+    return np.asarray(shown.existence) > 1 - 0.5 / n_chains
+
+
 def _agreed(shown: Shown, n_chains: int) -> tuple[int, float]:
     "How many components all chains have, and their share."
-    common = np.asarray(shown.existence) > 1 - 0.5 / n_chains
+    common = _common(shown, n_chains)
     return int(common.sum()), float(np.asarray(shown.share)[common].sum())
+
+
+def _shares_agree(shown: Shown, n_chains: int) -> bool:
+    "Whether the chains are known to agree on the shares of the components that all have."
+    rows = [] if shown.shares is None else list(shown.shares.values())
+    return bool(rows) and all(row.ok for row, of in zip(rows, _common(shown, n_chains)) if of)
 
 
 def _say_agreed(shown: Shown, n_chains: int) -> str:
@@ -177,7 +192,8 @@ def give_verdict(
     common = "" if shown is None else _say_agreed(shown, n)
     enough = shown is None or _agreed(shown, n)[1] >= MOST
     differ_on = [name for name, row in inside.items() if row.ok is False]
-    if enough and differ_on in ([], ["topics_above_0.1%"] * bool(common)):
+    settled = shown is not None and enough and _shares_agree(shown, n)
+    if settled or enough and differ_on in ([], ["topics_above_0.1%"] * bool(common)):
         tiny = _say_rest(shown, n) if shown is not None and differ_on else ""
         alike = "" if apart else ", but all began alike"
         said.append(f"{of_them} agree{', on ' * bool(common)}{common}{tiny}{alike}.")

@@ -373,8 +373,8 @@ class TopicMoves:
         TreeSampler
         The sampler that makes the sweeps, or one of the first four in an HDPSplitMerge.
     n_moves : int or None
-        Moves before every sweep after the tuning, at least 1. None takes as many as `share` allows,
-        if need be not before every sweep.
+        Moves before every sweep after the tuning. None takes as many as `share` allows, if need be
+        not before every sweep.
     tune : int
         Sweeps with annealed moves, not more than the burn-in; from then on the equilibrium of the
         chain is the posterior. 0 for none.
@@ -431,7 +431,7 @@ class TopicMoves:
             raise ValueError(f"share must be above 0 and at most 1, got {share!r}")
         self.base, self.share, self.tune = base, float(share), check_int("tune", tune, 0)
         self.least = check_int("least", least, 1)
-        self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 1, MOST_MOVES)
+        self.n_moves = None if n_moves is None else check_int("n_moves", n_moves, 0, MOST_MOVES)
         self.corpus, self._time, self._cool = inner.corpus, (math.inf, 0), self.tune
         if hasattr(inner, "cells"):
             self.cells = _counted_cells(inner.cells, self.corpus.offsets)
@@ -658,8 +658,8 @@ class TopicMoves:
         else:
             share = min(self.share, 0.1)
         begin, move, _ = self._costs(self._n_topics(state))
-        n = self.n_moves or max(int((share - begin) / move), 1)
-        every = 1 if self.n_moves else math.ceil((begin + n * move) / share)
+        n = max(int((share - begin) / move), 1) if self.n_moves is None else self.n_moves
+        every = math.ceil((begin + n * move) / share) if self.n_moves is None else 1
         return state._replace(n_moves=np.array(n), every=np.array(every))
 
     def _move(self, rng, inner, plan, tally):

@@ -46,7 +46,6 @@ from hdp_nb.models.exchange import to_pyldavis
 from hdp_nb.models.loading import HDP, HNHDP, LDA, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
-from hdp_nb.moves.schedule import TopicMoves
 
 ABOUT = [
     "The captain's ship sailed the sea; its sails weren't torn, they're new, and a storm came.",
@@ -589,9 +588,13 @@ def test_groups_are_given_to_fit():
 def test_moves_are_spared_in_many_short_documents(n_docs, length, moves, spared):
     empty = [[]] * 200  # say nothing
     corpus = Corpus.from_docs([[0, 1, 2] * 3 + [0] * (length - 9)] * n_docs + empty, n_words=3)
-    sampler = HDP(moves=moves)._sampler(corpus)
+    hdp = HDP(moves=moves, n_iter=60)  # too few sweeps for a trial of starts
+    sampler = hdp._sampler(corpus)
     assert corpus.has_short_documents == (n_docs == 1000 and length == 9)
-    assert isinstance(sampler, TopicMoves) != spared
+    assert (sampler.n_moves == 0 and sampler.tune == 0) == spared
+    first, *others = hdp._starts(sampler, corpus, None)
+    assert first.tune > 0 and first.n_moves == sampler.n_moves  # the one topic is split
+    assert all(other.tune == sampler.tune for other in others)
 
 
 # ---------------------------------------------------------------- phrases

@@ -151,8 +151,10 @@ def test_results(fit, name):
     )
     assert top[0][0] == WORDS[model.components_[0].argmax()]
     table = columns(model.topics(4))
+    again = ["found_again"] if name in SAMPLED else []
     assert [*table] == [
-        *("topic", "label", "existence", "share", "share_low", "share_high", "words", "documents")
+        *("topic", "label", "existence", *again),
+        *("share", "share_low", "share_high", "words", "documents"),
     ] and all(len(column) == len(table["topic"]) for column in table.values())
     assert np.isclose(sum(table["share"]), 1)
     if name in SAMPLED:  # what most samples have; the number of topics of the sampler is another

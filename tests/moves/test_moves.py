@@ -611,7 +611,14 @@ def test_cost_decides_how_often():
 @pytest.mark.parametrize(
     "name, value",
     [
-        *[("n_moves", 0), ("n_moves", 1.5), ("tune", -1), ("share", 0), ("share", 2), ("least", 0)],
+        *[
+            ("n_moves", -1),
+            ("n_moves", 1.5),
+            ("tune", -1),
+            ("share", 0),
+            ("share", 2),
+            ("least", 0),
+        ],
         *[("sample", (0, 1)), ("sample", (1, 0.5))],
     ],
 )
