@@ -145,11 +145,10 @@ def planted(model, phi, subject):
     return noted
 
 
-def note(model, corpus, truth):
-    "What is noted of a fit, but for what other fits find of it."
+def note(model, alone, corpus, truth):
+    "What is noted of a fit, also of its best chain, but for what other fits find of it."
     import numpy as np
 
-    alone = one_chain(model)
     found = {
         "topics": model.n_topics_,
         "shown": float(model.topic_shares_.sum()),
@@ -244,17 +243,16 @@ def main():
         for seed in range(1, options.seeds + 1):
             key = f"{name}, seed {seed}"
             model, seconds = fitted(f"{name} {seed}", corpus, random_state=seed)
-            models.append(model)
-            noted = note(model, corpus, truth)
+            models.append((model, one_chain(model)))
+            noted = note(*models[-1], corpus, truth)
             old = found["fits"].get(key, {}).get("seconds")
             noted["seconds"] = seconds or old
             found["fits"][key] = noted
             print(key, noted["topics"], noted["grade"], flush=True)
         for a, b in itertools.permutations(range(len(models)), 2):
             noted = found["fits"][f"{name}, seed {a + 1}"]
-            noted["all"].setdefault("again", {})[b + 1] = again(models[a], models[b])
-            alone = one_chain(models[a])
-            noted["alone"].setdefault("again", {})[b + 1] = again(alone, models[b])
+            for key, model in zip(("all", "alone"), models[a]):
+                noted[key].setdefault("again", {})[b + 1] = again(model, models[b][0])
         found["machine"] = machine()
         save("shown", found)
     for key, noted in found["fits"].items():

@@ -415,8 +415,8 @@ class HDP(GibbsTopicModel):
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 06_moves/05_schedule):
         "auto" for as many as a third of a sweep's time allows; where 1,000 documents or more have
-        fewer than ten tokens on average, for moves of the chain that begins with one topic, in its
-        burn-in, and no others; a number for so many, 0 for none. `Moves` also
+        fewer than ten tokens on average, only the chain that begins with one topic makes moves, and
+        only in its burn-in; a number for so many, 0 for none. `Moves` also
         has proposals to split or merge topics token by token (Wang & Blei 2012). Fits from shards
         (`hdp_nb.distributed.fit.fit`) move so many groups of topics, "auto" for sixteen.
     {init, n_iter, burn_in, thin, n_chains, n_jobs}

@@ -225,16 +225,16 @@ def choose_least(documents: csr_array, chain: np.ndarray) -> tuple[float, float]
     >>> choose_least(few, np.array([0, 0, 1, 1])), choose_least(many, np.array([0, 0, 1, 1]))
     ((0.5, 0.2), (0.3, 0.1))
     """
-    rng, parts = np.random.default_rng(0), []
+    rng, parts, documents = np.random.default_rng(0), [], csr_array(documents).astype(float)
+    order = np.argsort(chain, kind="stable")
     for c in np.unique(chain):
-        n = csr_array(csr_array(documents)[:, chain == c]).astype(float)
+        n = documents[:, chain == c]
         n_j = n.sum(axis=1)
         proportions = n * np.divide(1.0, n_j, out=np.zeros(len(n_j)), where=n_j > 0)[:, None]
         parts.append(csr_array(proportions)[rng.permutation(len(n_j))] * n_j[:, None])
     table = csr_array(hstack(parts))
     share = table.sum(axis=0) / max(table.sum() / len(parts), 1e-300)
-    in_order = np.concatenate([np.flatnonzero(chain == c) for c in np.unique(chain)])
-    united = unite(_by_documents(table), np.asarray(chain)[in_order], share, LENIENT) >= 0
+    united = unite(_by_documents(table), np.asarray(chain)[order], share, LENIENT) >= 0
     return LENIENT if share[united].sum() <= _BY_CHANCE * len(parts) else STRICT
 
 # %% ../../nbs/10_models/17_unions.ipynb #15a9502a
