@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..corpora.corpus import Corpus, as_corpus
 from .effects import effects
 from ..models.base import SampledModel, count_for
-from ..models.consensus import Components, central_interval, check_fraction, document_nodes
+from ..models.consensus import Components, central_interval, document_nodes
 from ..models.topic_view import as_table
-from ..utils.checks import as_rng, check_int
+from ..utils.checks import as_rng, check_fraction, check_int
 from ..utils.style import COLORS, SMALL_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 'poisson',
            'Likelihood', 'grow_stats', 'register', 'DirichletPrior', 'CountStats',
-           'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params']
+           'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params', 'draw_parameters']
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #76f17fef
 import math
@@ -716,3 +716,55 @@ poisson = with_params(
     lambda prior, params: {"rate": params},
 )
 likelihoods.update({fam.name: fam for fam in (categorical, multinomial, poisson)})
+
+# %% ../../nbs/03_mixtures/02_likelihood.ipynb #7d0c41a2
+@cache
+def _make_draw_all(draw):
+    @njit
+    def draw_all(rng, prior, stats, n_components, params):
+        for d in range(len(params)):
+            for k in range(n_components):
+                draw(rng, prior, stats, k, params[d])
+
+    return draw_all
+
+
+def draw_parameters(
+    rng: np.random.Generator,
+    fam: Likelihood,
+    prior: Any,
+    stats: Any,
+    n_components: int,
+    n_draws: int,
+) -> dict[str, np.ndarray] | None:
+    """Draw the parameters of the first components from their posterior.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    fam : Likelihood
+    prior, stats : NamedTuple
+        Hyperparameters and statistics, of its types.
+    n_components, n_draws : int
+
+    Returns
+    -------
+    dict of str -> float array, shape (n_components, n_draws, ...), or None
+        By the names that `fam.expected` uses; None if the likelihood has no explicit parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.mixtures.likelihood import draw_parameters, poisson
+    >>> prior = poisson.make_prior(shape=3, rate=1)
+    >>> nothing = poisson.init_stats(prior, 1)
+    >>> rate = draw_parameters(np.random.default_rng(0), poisson, prior, nothing, 1, 1000)["rate"]
+    >>> rate.shape, rate.mean().round(), rate.var().round()  # those of Gamma(3, 1)
+    ((1, 1000, 1), np.float64(3.0), np.float64(3.0))
+    """
+    if fam.new_params is None or fam.name_params is None:
+        return None
+    params = np.stack([fam.new_params(prior, n_components) for _ in range(n_draws)])
+    _make_draw_all(fam.draw)(rng, prior, stats, n_components, params)
+    named = [fam.name_params(prior, one) for one in params]
+    return {name: np.stack([one[name] for one in named], axis=1) for name in named[0]}

@@ -42,7 +42,8 @@ from hdp_nb.mcmc.convergence import (
     traces_to_arviz,
 )
 from ..mcmc.priors import ConcentrationPrior
-from .consensus import LEAST_COSINE, Components, Consensus, find_consensus
+from .consensus import Components, Consensus, find_consensus
+from .matching import LEAST_COSINE
 from .saving import SavedModel
 from .stacking import LEAST_HIDDEN, score_chains
 from .topic_view import TopicView

@@ -24,13 +24,13 @@ from ..corpora.corpus import Corpus, as_corpus
 from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.dp import DPMixtureSampler, point_partition
-from ..mixtures.likelihood import Likelihood, make_dirichlet_prior
+from ..mixtures.likelihood import Likelihood, draw_parameters, make_dirichlet_prior
 from ..mixtures.normal import find_likelihood
 from ..mixtures.row_blocks import ROWS
 from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
 from .base import Callback, Concentration, PathLike, SampledModel, Seed
-from .consensus import Components, group_table
+from .consensus import Components, draws_a_sample, group_table
 from .left_out import MOST_ROWS, draw_folds, log_rows
 from .parameters import estimator
 from ..moves.schedule import Moves, as_moves
@@ -323,13 +323,15 @@ class DPMixture(ClusterMixin, SampledModel):
         "The clusters of every kept sample, for a consensus: which rows, which parameters."
         if not hasattr(self, "sample_chain_"):
             raise ValueError("fit must be run again: an earlier version saved no sample_chain_")
-        sampler, samples, values = self._sampler(), [], []
+        sampler, samples, rng = self._sampler(), [], np.random.default_rng(0)
         for z in self.samples_["z"]:
             K = int(z.max()) + 1
-            rows = group_table(z, K)
-            samples.append(Components(rows, documents=rows))
-            values.append(sampler.fam.expected(sampler.prior, sampler.state(z).stats, K))
-        return samples, {"parameters": values}
+            rows, given = group_table(z, K), (sampler.prior, sampler.state(z).stats, K)
+            means = sampler.fam.expected(*given)
+            n_draws = draws_a_sample(means, len(self.samples_["z"]))
+            drawn = draw_parameters(rng, sampler.fam, *given, n_draws)
+            samples.append(Components(rows, documents=rows, parameters=means, draws=drawn))
+        return samples, {}
 
     def _starts(self, sampler: Any) -> Any:
         "The sampler with the start that `init` asks for; one for each chain if that is opposite."

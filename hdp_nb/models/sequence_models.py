@@ -16,7 +16,7 @@ from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import FIXED_PRIOR, ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.dp import point_partition
 from .base import SampledModel
-from .consensus import Components, group_table
+from .consensus import Components, draws_a_sample, group_table
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
@@ -26,6 +26,7 @@ from ..sequences.groups import GroupedHMMSampler, in_group
 from ..sequences.moves import StateMoves, TracedStates
 from hdp_nb.sequences.predict import (
     decode,
+    draw_emissions,
     log_plug_in,
     mean_emissions,
     mean_transitions,
@@ -413,12 +414,15 @@ class HDPHMM(SampledModel):
         emission, prior = self._fitted_emission()
         if not all(len(counts.z) for counts in self.samples_):
             raise ValueError("fit must be run again: an earlier version saved no states of steps")
-        samples = []
+        samples, rng = [], np.random.default_rng(0)
+        fam = emitted_likelihood(self._as_fitted().emission)
         for counts in self.samples_:
             steps = group_table(counts.z, len(counts.n_k))
-            samples.append(Components(steps, documents=steps))
-        values = [mean_emissions(emission, prior, counts) for counts in self.samples_]
-        return samples, {"parameters": values}
+            means = mean_emissions(emission, prior, counts)
+            n_draws = draws_a_sample(means, len(self.samples_))
+            drawn = draw_emissions(rng, fam, prior, counts, n_draws)
+            samples.append(Components(steps, documents=steps, parameters=means, draws=drawn))
+        return samples, {}
 
     def _parts(self, X, lengths, groups):
         """Cut new sequences up by group, since each group has a chain of its own.

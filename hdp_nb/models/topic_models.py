@@ -24,7 +24,8 @@ from ..mcmc.convergence import MANY, begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
 from .base import Callback, Concentration, PathLike, Seed
-from .consensus import Components, Consensus, match_one_to_one
+from .consensus import Components, Consensus
+from .matching import match_one_to_one
 from .parameters import estimator
 from .sampled import SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights, weigh_chains

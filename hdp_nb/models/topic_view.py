@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .consensus import central_interval, check_fraction, group_table
-from ..utils.checks import check_int, plural
+from .consensus import central_interval, group_table
+from ..utils.checks import check_fraction, check_int, plural
 
 # %% ../../nbs/10_models/11_topic_view.ipynb #cd651030
 RELEVANCE = 0.6  # what readers named topics best with (Sievert & Shirley)

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from ..models.consensus import central_interval, check_fraction
+from ..models.consensus import central_interval
 from ..processes.groups import distinct_labels
-from ..utils.checks import check_int
+from ..utils.checks import check_fraction, check_int
 from ..utils.style import COLORS, SMALL_SIZE, TEXT_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:

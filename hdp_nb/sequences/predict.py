@@ -5,20 +5,21 @@
 # %% auto #0
 __all__ = ['round_up_capacity', 'predictive_rows', 'sample_stats', 'log_plug_in', 'forward_table',
            'forward_backward', 'viterbi', 'make_likelihood_table', 'mean_transitions', 'decode',
-           'mean_emissions', 'sample_sequence']
+           'mean_emissions', 'draw_emissions', 'sample_sequence']
 
 # %% ../../nbs/07_sequences/06_predict.ipynb #9defe290
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from scipy.special import logsumexp
 
+from ..mixtures.likelihood import Likelihood, draw_parameters
 from .blocked import advance_message
-from .emissions import Emission
+from .emissions import Emission, hmm_emission, symbols
 from .hdp_hmm import MISSING_STEP, Sequences
 from .samplers import StateCounts, pad_array
 
@@ -385,6 +386,35 @@ def mean_emissions(
         Parameters by name, a row for each of the K states.
     """
     return emission.expected(prior, sample_stats(emission, prior, sample), len(sample.n_k))
+
+
+def draw_emissions(
+    rng: np.random.Generator, fam: Likelihood, prior: NamedTuple, sample: StateCounts, n_draws: int
+) -> dict[str, np.ndarray] | None:
+    """Draw the parameters of the emissions of a kept sample from their posterior.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    fam : Likelihood
+        That of the emission.
+    prior : NamedTuple
+        Hyperparameters of the emission.
+    sample : StateCounts
+    n_draws : int
+
+    Returns
+    -------
+    dict of str -> array, shape (n_states, n_draws, ...), or None
+        By the names of `mean_emissions`; None if the likelihood has no explicit parameters.
+    """
+    emission, K = hmm_emission(fam.name), len(sample.n_k)
+    stats: Any = sample_stats(emission, prior, sample)
+    if emission is not symbols:
+        return draw_parameters(rng, fam, prior, stats, K, n_draws)
+    shape = stats.n_vk[:, :K].T[:, None] + stats.eta
+    drawn = rng.standard_gamma(np.broadcast_to(shape, (K, n_draws, len(stats.n_vk)))) + 1e-300
+    return {"phi": drawn / drawn.sum(axis=2, keepdims=True)}
 
 
 def sample_sequence(

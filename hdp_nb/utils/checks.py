@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['MOST_ETA', 'MOST_INT', 'MOST_CHAINS', 'MOST_MOVES', 'MAX_INT32', 'as_rng',
-           'check_number', 'check_positive', 'check_concentration', 'check_concentrations',
-           'check_eta', 'check_int', 'check_count', 'check_test_size', 'plural', 'int_array',
-           'ragged_index', 'check_rows', 'check_table', 'check_count_matrix', 'check_vocab',
-           'check_labels', 'check_vector', 'check_scale', 'check_reals', 'check_counts']
+           'check_number', 'check_positive', 'check_fraction', 'check_concentration',
+           'check_concentrations', 'check_eta', 'check_int', 'check_count', 'check_test_size',
+           'plural', 'int_array', 'ragged_index', 'check_rows', 'check_table', 'check_count_matrix',
+           'check_vocab', 'check_labels', 'check_vector', 'check_scale', 'check_reals',
+           'check_counts']
 
 # %% ../../nbs/16_utils/01_checks.ipynb #b1e27fb2
 import numbers
@@ -111,6 +112,13 @@ def check_positive(**values: float) -> None:
     """
     for name, value in values.items():
         check_number(name, value)
+
+
+def check_fraction(name: str, value: float) -> float:
+    "Return a number strictly between 0 and 1; a ValueError names any other."
+    if not (np.ndim(value) == 0 and 0 < value < 1):
+        raise ValueError(f"{name} must be above 0 and below 1, got {value!r}")
+    return float(value)
 
 
 def check_concentration(name: str, value: float) -> float:

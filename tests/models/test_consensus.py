@@ -5,8 +5,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from hdp_nb.corpora.synthetic import make_bars
-from hdp_nb.models.consensus import Components, beta_interval, find_consensus, match_components
+from hdp_nb.models.consensus import Components, beta_interval, find_consensus
 from hdp_nb.models.loading import HDPHMM, DPMixture
+from hdp_nb.models.matching import match_components
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.topics.counts import MOST_KEPT, count_documents, documents_by_topic
 

@@ -5,7 +5,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from hdp_nb import HDP, LDA, make_bars
-from hdp_nb.models.consensus import Components, find_consensus, match_one_to_one
+from hdp_nb.models.consensus import Components, find_consensus
+from hdp_nb.models.matching import match_one_to_one
 from hdp_nb.models.unions import agreement, departures, joint_departures, unite
 
 
