@@ -1,10 +1,13 @@
 "Components that all samples agree on: matched, counted, summed up, and refused by name."
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 from hdp_nb.corpora.synthetic import make_bars
+from hdp_nb.mixtures.likelihood import likelihoods, register
 from hdp_nb.models.consensus import Components, beta_interval, find_consensus
 from hdp_nb.models.loading import HDPHMM, DPMixture
 from hdp_nb.models.matching import match_components
@@ -131,6 +134,69 @@ def test_clusters_of_a_mixture():
     assert found.words is None
     with pytest.raises(ValueError, match="these are not over words"):
         found.top_words()
+
+
+def test_intervals_of_the_means_of_clusters():
+    """Three clusters far apart, whose rows are known for sure: their means are not.
+
+    The spread of the posterior means over samples, as the control, has next to nothing of that.
+    """
+    inside, alone, n = 0, 0, 0
+    for seed in range(12):
+        rng, real = np.random.default_rng(seed), np.array([0.0, 12.0, 24.0])
+        x = (real + rng.normal(size=(30, 3))).reshape(-1, 1)
+        model = DPMixture("normal", n_iter=40, n_chains=2, n_jobs=1, random_state=seed).fit(x)
+        found = model.consensus()
+        low, high = (a[:, 0] for a in found.parameter_interval("mean"))
+        draws = [sample.parameters["mean"][:, 0] for sample in model._components()[0]]
+        spread = np.std([np.sort(a)[:3] for a in draws if len(a) == 3], axis=0)
+        for l in range(found.n_components):
+            off = np.abs(found.parameters["mean"][l] - real)
+            k, n = off.argmin(), n + 1
+            inside += low[l] <= real[k] <= high[l]
+            alone += off[k] < 1.645 * spread[k]
+        sd = found.parameters_sd["mean"][: found.n_components, 0]
+        assert ((0.5 < sd * np.sqrt(30)) & (sd * np.sqrt(30) < 2)).all()
+    assert n == 36 and 0.8 < inside / n <= 1 and alone / n < 0.3
+
+
+def test_intervals_of_the_emissions_of_states():
+    z, rng = np.repeat(np.arange(8) % 2, 40), np.random.default_rng(0)
+    for emission, y in [
+        ("normal", rng.normal(np.where(z, 9.0, 0.0))[:, None]),
+        ("categorical", 2 * z + (rng.random(len(z)) < 0.3)),
+    ]:
+        model = HDPHMM(emission=emission, n_iter=60, init=2, moves=0, n_jobs=1, random_state=0)
+        found = model.fit(y).consensus()
+        name = "mean" if emission == "normal" else "phi"
+        low, high = found.parameter_interval(name)
+        truth = {"mean": [[0], [9]], "phi": [[0.7, 0.3, 0, 0], [0, 0, 0.7, 0.3]]}[name]
+        order = found.parameters[name][:2].argsort(axis=0)[:, -1]
+        width = (high - low)[order]
+        assert (np.abs(found.parameters[name][order] - truth) < 2 * width).all()
+        sd = 1 / np.sqrt(160) if name == "mean" else np.sqrt(0.21 / 160)
+        assert 0.5 < width.max() / (3.29 * sd) < 2
+    with pytest.raises(
+        ValueError, match=r"name must be one of those with draws \(phi\), got 'mean'"
+    ):
+        found.parameter_interval("mean")
+
+
+def test_a_likelihood_without_explicit_parameters_has_no_intervals_of_them():
+    plain = replace(
+        likelihoods["poisson"],
+        name="events",
+        **dict.fromkeys(("new_params", "draw", "log_density", "name_params")),
+    )
+    x = np.repeat([[0], [30]], 20, axis=0)
+    try:
+        found = DPMixture(register(plain).name, n_iter=20, random_state=0).fit(x).consensus()
+    finally:
+        del likelihoods["events"]
+    assert found.parameters["rate"].shape[1] == 1
+    assert found.parameter_draws is None and found.parameters_sd is None
+    with pytest.raises(ValueError, match=r"one of those with draws \(none\)"):
+        found.parameter_interval("rate")
 
 
 def test_states_of_sequences_in_groups():
