@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array, diags_array, hstack
 from scipy.special import betaincinv
 
 from .matching import LEAST_COSINE, match_components, times_found
@@ -263,17 +263,16 @@ def _flows(samples: list[Components], labels: list[np.ndarray], draws: np.ndarra
     into = np.zeros((n, n + 1))
     if not len(some):
         return into
-    own = np.zeros((samples[0].counts.shape[0], len(some)))
-    for sample, label in zip(samples, labels):
-        own += (csr_array(sample.counts) @ _one_hot(label, n))[:, some].toarray()
-    total = samples[0].counts.sum(axis=1)
-    own /= own.sum(axis=0) * np.maximum(total, 1)[:, None]
-    change = np.zeros((len(some), n + 1))
-    for sample, label, row in zip(samples, labels, there[:, some]):
-        moved = (csr_array(csr_array(sample.counts).T) @ own).T @ _one_hot(label, n)
+    tables = [csr_array(sample.counts) @ _one_hot(l, n) for sample, l in zip(samples, labels)]
+    own = csr_array(sum(table[:, some] for table in tables).T, dtype=float)  # sparse to the end
+    total = np.maximum(samples[0].counts.sum(axis=1), 1)
+    own.data /= np.repeat(own.sum(axis=1), np.diff(own.indptr)) * total[own.indices]
+    change = csr_array((len(some), n + 1))
+    for table, row in zip(tables, there[:, some]):
         present = row / there[:, some].sum(axis=0)
         absent = ~row / (S - there[:, some].sum(axis=0))
-        change += (absent - present)[:, None] * moved
+        change += diags_array(absent - present) @ (own @ table)
+    change = change.toarray()
     change[np.arange(len(some)), some] = 0
     gained = np.maximum(change, 0)
     into[some] = gained / np.maximum(gained.sum(axis=1, keepdims=True), 1e-300)

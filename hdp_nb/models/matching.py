@@ -56,8 +56,9 @@ def _all_matched(
 def _matched(tables: Any, sizes: Any, total: np.ndarray, least: float) -> list[np.ndarray]:
     "The column of `total` that each row of each table is by (O2); -1 if no cosine is `least`."
     labels, length = [], least * np.sqrt(np.einsum("vl,vl->l", total, total))
+    few = csr_array(total) if len(tables) > 1 else None  # words of each component
     for table, size in zip(tables, sizes):
-        inner = table @ total
+        inner = table @ total if few is None else (table @ few).toarray()
         inner[inner < np.sqrt(size)[:, None] * length] = 0
         label, some = np.full(len(inner), -1), np.flatnonzero(inner.any(axis=0))
         k, l = linear_sum_assignment(inner[:, some], maximize=True)
