@@ -262,7 +262,7 @@ def _sweep_sparsely(rng, state, workspace, x, offsets, lengths, prior, lists):
     list_topics(lists, x, state.z, state.n_vk)
     for j in range(at[0], lengths.shape[0]):
         at[0] = j
-        at[2] = assign_sparsely(rng, state, workspace, lists, x, offsets, j, at[2])
+        at[2] = assign_sparsely(rng, state, workspace, lists, x, offsets, False)
         if at[2] < lengths[j]:
             break
         at[2] = 0

@@ -15,7 +15,13 @@ from numba import njit
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, is_free
 from ..processes.dp import resample_concentration
-from ..processes.weights import LEAST_WEIGHT, document_alpha, draw_tables, resample_alpha
+from hdp_nb.processes.weights import (
+    LEAST_WEIGHT,
+    count_tables,
+    document_alpha,
+    draw_tables,
+    resample_alpha,
+)
 from hdp_nb.topics.counts import (
     NO_SEEDS,
     FranchisePrior,
@@ -32,6 +38,7 @@ from hdp_nb.topics.direct import (
     log_topics,
 )
 from .franchise import empty_franchise
+from .vector_kernels import assign_sparsely, list_topics, write_counts
 from ..utils.checks import check_int
 from ..utils.special import antoniak
 from ..utils.states import check_kept_or_state
@@ -86,6 +93,21 @@ def resample_finite_weights(
 
 # %% ../../nbs/04_topics/03_lda.ipynb #5de8fd7b
 @njit(nogil=True)
+def _end_sweep(rng, state, workspace, lengths, prior, learned):
+    "Draw hyperparameters and weights given topics and tables."
+    if is_free(prior.alpha):
+        resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
+    if is_free(prior.eta):
+        eta = float(state.eta[()])
+        state.eta[()] = resample_eta(rng, eta, state.n_vk, state.n_k, NO_SEEDS, prior.eta)
+    if learned:
+        K, gamma = int(state.K[()]), float(state.gamma[()])
+        state.gamma[()] = resample_finite_weights(
+            rng, state.beta, state.m_k, K, gamma, prior.gamma, workspace.m
+        )
+
+
+@njit(nogil=True)
 def _sweep_lda(
     rng: np.random.Generator,
     state: DirectState,
@@ -124,16 +146,26 @@ def _sweep_lda(
         state.n_tables[j] = draw_tables(
             rng, state.z, workspace.label, state.m_k, state.beta, alpha, first, end
         )
-    if is_free(prior.alpha):
-        resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
-    if is_free(prior.eta):
-        eta = float(state.eta[()])
-        state.eta[()] = resample_eta(rng, eta, state.n_vk, state.n_k, NO_SEEDS, prior.eta)
-    if learned:
-        K, gamma = int(state.K[()]), float(state.gamma[()])
-        state.gamma[()] = resample_finite_weights(
-            rng, state.beta, state.m_k, K, gamma, prior.gamma, workspace.m
+    _end_sweep(rng, state, workspace, lengths, prior, learned)
+    return True
+
+
+@njit(nogil=True)
+def _sweep_lda_sparsely(rng, state, workspace, x, offsets, lengths, prior, given):
+    "`_sweep_lda` by lists of the words' topics; `given` is whether weights are learned, and lists."
+    (learned, lists), at = given, workspace.at
+    state.m_k[:] = 0
+    list_topics(lists, x, state.z, state.n_vk)
+    for j in range(lengths.shape[0]):
+        at[0] = j
+        assign_sparsely(rng, state, workspace, lists, x, offsets, True)
+        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
+        state.n_tables[j] = count_tables(
+            rng, state.z, workspace.n_jk, state.m_k, state.beta, alpha, first, end
         )
+    at[0] = 0
+    write_counts(lists, state.n_vk)
+    _end_sweep(rng, state, workspace, lengths, prior, learned)
     return True
 
 # %% ../../nbs/04_topics/03_lda.ipynb #35e83683
@@ -273,6 +305,9 @@ class LDASampler(DirectSampler):
         check_kept_or_state(state, self.corpus, fixed=True)
 
     def _sweep(self, rng, state):
+        if self.n_topics >= self._many:
+            given = (self.learned, self._new_lists())
+            return self._drive(_sweep_lda_sparsely, rng, state, given)
         return self._drive(_sweep_lda, rng, state, self.learned)
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:

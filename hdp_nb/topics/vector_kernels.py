@@ -378,6 +378,19 @@ def _find_topic(topic, first, n, k):
 
 
 @njit(nogil=True)
+def _sum_block(p, i):
+    "Sum of 16 weights from place i on, in pairs: no addition waits for the one before it."
+    return (
+        ((p[i] + p[i + 1]) + (p[i + 2] + p[i + 3]))
+        + ((p[i + 4] + p[i + 5]) + (p[i + 6] + p[i + 7]))
+        + (
+            ((p[i + 8] + p[i + 9]) + (p[i + 10] + p[i + 11]))
+            + ((p[i + 12] + p[i + 13]) + (p[i + 14] + p[i + 15]))
+        )
+    )
+
+
+@njit(nogil=True)
 def _weigh_list(p, partial, coef, topic, count, first, n):
     "First sum of (D2''): weights go to `p`, running sums over blocks of 16 to `partial`."
     for q in range(n):
@@ -386,15 +399,7 @@ def _weigh_list(p, partial, coef, topic, count, first, n):
     for q in range(n, 16 * blocks):
         p[q] = 0.0
     for b in range(blocks):
-        i = 16 * b
-        total += (
-            ((p[i] + p[i + 1]) + (p[i + 2] + p[i + 3]))
-            + ((p[i + 4] + p[i + 5]) + (p[i + 6] + p[i + 7]))
-            + (
-                ((p[i + 8] + p[i + 9]) + (p[i + 10] + p[i + 11]))
-                + ((p[i + 12] + p[i + 13]) + (p[i + 14] + p[i + 15]))
-            )
-        )
+        total += _sum_block(p, 16 * b)
         partial[b] = total
     return total
 
@@ -443,8 +448,7 @@ def assign_sparsely(
     lists: WordTopics,
     x: np.ndarray,
     offsets: np.ndarray,
-    j: int,
-    start: int,
+    finite: bool,
 ) -> int:
     """Gibbs over the topics of one document's tokens by lists of the words' topics, in place.
 
@@ -452,8 +456,10 @@ def assign_sparsely(
 
     Parameters
     ----------
-    rng, workspace, x, offsets, j, start
+    rng, x, offsets, finite
         As in `assign_tokens`.
+    workspace : TopicWorkspace
+        Its `at` says which document, and how many of its tokens are done.
     state : DirectState
         Its n_vk is not kept up to date, except that it becomes 0 for a topic that a word loses.
     lists : WordTopics
@@ -467,20 +473,21 @@ def assign_sparsely(
     begin, used, topic, count = lists
     share, total, coef = workspace.mass, workspace.total, workspace.coef
     p, partial = workspace.p, workspace.partial
-    sums = workspace.scratch  # of 16 coefficients each
+    sums, j, start = workspace.scratch, workspace.at[0], workspace.at[2]
     alpha, gamma, eta = document_alpha(state.alpha, j), state.gamma[()], state.eta[()]
     first, end, V = offsets[j], offsets[j + 1], n_vk.shape[0]
-    pool, spare = find_pool(n_k, beta)
+    pool, spare = (-1, 0) if finite else find_pool(n_k, beta)
     for k in range(coef.shape[0]):
         share[k], total[k] = alpha * beta[k], n_k[k] + V * eta
     for i in range(first, end):
         if z[i] >= 0:
             share[z[i]] += 1.0
-    sums[:], rest = 0.0, 0.0
     for k in range(coef.shape[0]):
         coef[k] = share[k] / total[k]
-        sums[k >> 4] += coef[k]
-        rest += coef[k]
+    rest = 0.0
+    for b in range(coef.shape[0] >> 4):  # sums of 16 coefficients each
+        sums[b] = _sum_block(coef, 16 * b)
+        rest += sums[b]
     for i in range(first + start, end):
         if spare < 0:
             return i - first
@@ -496,7 +503,7 @@ def assign_sparsely(
                 used[v] -= 1
                 topic[e], count[e] = topic[at + used[v]], count[at + used[v]]
                 n_vk[v, k] = 0
-            if n_k[k] == 0:  # the topic dies
+            if n_k[k] == 0 and not finite:  # the topic dies
                 beta[pool] += beta[k]
                 beta[k] = share[k] = 0.0
                 share[pool] = alpha * beta[pool]

@@ -53,7 +53,7 @@ from hdp_nb.topics.direct import (
     seat_tables,
 )
 from hdp_nb.topics.franchise import FranchiseSampler, FranchiseState, empty_franchise, seat_by_topic
-from hdp_nb.topics.lda import LDASampler, resample_finite_weights
+from hdp_nb.topics.lda import LDASampler, _sweep_lda, _sweep_lda_sparsely, resample_finite_weights
 from hdp_nb.utils.special import log_antoniak, log_stirling
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
@@ -339,7 +339,7 @@ def test_one_document_by_lists_and_by_rows():
                 )
                 vector_kernels.list_topics(lists, x, state.z, state.n_vk)
                 assert (
-                    vector_kernels.assign_sparsely(rng, state, workspace, lists, x, offsets, 0, 0)
+                    vector_kernels.assign_sparsely(rng, state, workspace, lists, x, offsets, False)
                     == 6
                 )
                 vector_kernels.write_counts(lists, state.n_vk)
@@ -399,6 +399,26 @@ def test_many_topics():
     sampler._sweep(None, state)
     sampler._sweep(None, whole.state)
     assert seen == [_sweep_sparsely, _sweep_direct]
+
+
+def test_lda_with_very_many_topics():
+    "Lists are used from a number of topics on, and leave the counts those of the topics."
+    corpus, _ = make_bars(n_docs=40, doc_len=40, grid=4, random_state=0)
+    for K, kernel in ((8, _sweep_lda), (LDASampler._many, _sweep_lda_sparsely)):
+        sampler, seen = LDASampler(corpus, K, weights="learned"), []
+        drive = sampler._drive
+
+        def noted(kernel, *rest, seen=seen, drive=drive):
+            seen.append(kernel)
+            return drive(kernel, *rest)
+
+        sampler._drive = noted
+        chain = run_chain(sampler, np.random.default_rng(0), 5)
+        assert set(seen) == {kernel}
+        sampler.check(chain.state)
+        check = np.zeros_like(chain.state.n_vk)
+        np.add.at(check, (corpus.x, chain.state.z), 1)
+        assert (check == chain.state.n_vk).all() and chain.state.K == K
 
 
 def test_capacity_follows_the_topics():
@@ -868,19 +888,27 @@ def test_gamma_of_finitely_many_topics():
 OTHER = ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8)
 
 
+class SparseLDA(LDASampler):
+    "Lists of each word's topics from the first one on."
+
+    _many = 0
+
+
 @pytest.mark.parametrize(
-    "K, case, weights",
+    "K, case, weights, kind",
     [
-        (2, TINY[1], "uniform"),
-        (3, OTHER, "learned"),
-        pytest.param(2, TINY[1], "learned", marks=pytest.mark.slow),
-        pytest.param(3, OTHER, "uniform", marks=pytest.mark.slow),
+        (2, TINY[1], "uniform", LDASampler),
+        (3, OTHER, "learned", LDASampler),
+        (3, OTHER, "learned", SparseLDA),
+        pytest.param(2, TINY[1], "uniform", SparseLDA, marks=pytest.mark.slow),
+        pytest.param(2, TINY[1], "learned", LDASampler, marks=pytest.mark.slow),
+        pytest.param(3, OTHER, "uniform", LDASampler, marks=pytest.mark.slow),
     ],
 )
-def test_exact_lda(K, case, weights):
+def test_exact_lda(K, case, weights, kind):
     docs, V, eta, alpha, gamma = case
     same, tables = exact_lda(*case, K, weights == "learned")
-    sampler = LDASampler(
+    sampler = kind(
         Corpus.from_docs(docs, n_words=V), K, eta, alpha, gamma, None, None, weights=weights
     )
     rng = np.random.default_rng(0)
