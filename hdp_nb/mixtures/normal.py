@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['normal_known_variance', 'normal_inverse_gamma', 'normal_inverse_wishart', 'NormalStats',
-           'NormalKnownVariancePrior', 'make_known_variance_prior', 'NormalInverseGammaPrior',
-           'NormalInverseWishartPrior', 'find_likelihood']
+           'check_columns', 'NormalKnownVariancePrior', 'make_known_variance_prior',
+           'NormalInverseGammaPrior', 'NormalInverseWishartPrior', 'find_likelihood']
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #06faa376
 import math
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.linalg import qr
 
 from .likelihood import ALIASES, Likelihood, likelihoods, with_params
 from ..utils.checks import check_int, check_number, check_reals, check_scale, check_vector
@@ -131,6 +132,45 @@ def _spread(X):
             stacklevel=7,  # whoever calls `fit`
         )
     return x.shape[1], mean, np.where(var > 0, var, 1.0)
+
+
+def check_columns(X: np.ndarray, full: bool = True) -> None:
+    """Refuse columns that say nothing beside the others, and would decide everything.
+
+    A column that never varies has a variance of 0 in every component: the more rows a component
+    has, the better it knows that, and the density grows without bound. One component with all rows
+    then beats any other clustering, whatever the other columns say. So it is with a column that is
+    a combination of others where covariances are learned.
+
+    Parameters
+    ----------
+    X : float array, shape (n, D)
+    full : bool
+        Whether covariances are learned; otherwise only constant columns are refused.
+
+    Raises
+    ------
+    ValueError
+        Names the first such column. Data in which no column varies pass, and so do fewer than ten
+        rows, of which a column may be constant by chance.
+    """
+    if len(X) < 10:
+        return
+    varies = np.ptp(X, axis=0) > 0
+    if varies.any() and not varies.all():
+        d = int(np.argmin(varies))
+        raise ValueError(
+            f"X must have columns that vary, got {X[0, d]:g} in all rows of column {d}; leave it"
+            " out: it says nothing of the clusters and would hide them"
+        )
+    n, D = X.shape
+    if full and varies.all() and 1 < D < n:
+        r, order = qr(np.corrcoef(X, rowvar=False), mode="r", pivoting=True)
+        if abs(r[-1, -1]) < 1e-12:  # of the column's variance the others leave
+            raise ValueError(
+                f"X must have columns that are not combinations of others, got column {order[-1]},"
+                ' which is; leave it out, or take "normal_inverse_gamma"'
+            )
 
 
 def _sample_diagonal(rng, parameters, z):
@@ -364,6 +404,7 @@ def _expected_inverse_gamma(prior, stats, n_components):
 def _default_inverse_gamma_prior(X, **hyper):
     "Means spread as the data are, variances a tenth of theirs; see `_make_inverse_gamma_prior`."
     D, mean, var = _spread(X)
+    check_columns(np.reshape(X, (len(X), D)), full=False)
     return _make_inverse_gamma_prior(
         **{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.05 * var, **hyper}
     )
@@ -530,6 +571,7 @@ def _expected_inverse_wishart(prior, stats, n_components):
 def _default_inverse_wishart_prior(X, **hyper):
     "Means spread as the data are, variances a tenth of theirs; see `_make_inverse_wishart_prior`."
     D, mean, var = _spread(X)
+    check_columns(np.reshape(X, (len(X), D)))
     return _make_inverse_wishart_prior(
         **{"n_dims": D, "mean": mean, "kappa": 0.1, "scale": 0.1 * np.diag(var), **hyper}
     )

@@ -409,6 +409,11 @@ class HDPHMM(SampledModel):
         emissions = mean_emissions(emission, prior, counts)
         self.emissions_ = {name: a[self.order_] for name, a in emissions.items()}
 
+    def _judged(self):
+        used = self.traces_["n_states"][:, self.burn_in_ :]
+        full = self.sampler == "weak_limit" and np.nanmedian(used) >= self.max_states
+        return super()._judged() | {"limit": f"max_states={self.max_states}" if full else ""}
+
     def _components(self):
         "The states of every kept sample, for a consensus: which steps, which emissions."
         emission, prior = self._fitted_emission()

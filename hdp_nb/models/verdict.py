@@ -142,6 +142,7 @@ def give_verdict(
     gate: Gate | None = None,
     apart: bool = True,
     shown: Shown | None = None,
+    limit: str = "",
 ) -> Verdict:
     """Grade a fit by what its chains say.
 
@@ -157,6 +158,9 @@ def give_verdict(
         Whether at least two of the chains that are shown began in different ways.
     shown : Shown, optional
         What is displayed of them.
+    limit : str
+        Name and value of a parameter that holds the number of components down; all chains agree on
+        that number then, whatever the data say.
 
     Returns
     -------
@@ -181,6 +185,9 @@ def give_verdict(
         ended = f"The run ended in its burn-in, after {n_sweeps} of {plural(burn_in, 'sweep')}"
         also = "all there is of it is the last state of each chain, which may still show where it"
         return Verdict("short", f"{ended}: {also} began.", "Let it run longer.")
+    if limit:
+        full = f"All components that {limit} allows are in use, so their number says nothing."
+        return Verdict("partly", full, f"Raise {limit.partition('=')[0]}.")
     if n_all == 1:
         alone = "There is one chain: whether it has converged takes two or more to say."
         return Verdict("single", alone, "Fit with n_chains=3.")

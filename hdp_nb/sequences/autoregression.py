@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 
 from ..mixtures.likelihood import Likelihood
+from ..mixtures.normal import check_columns
 from ..utils.checks import check_int, check_number, check_reals, check_scale, check_vector
 from ..utils.special import invert_cholesky
 
@@ -327,6 +328,7 @@ def _default_autoregression_prior(X, **hyper):
     x = check_reals(X)
     x = x[:, None] if x.ndim == 1 else x
     (N, D), r = x.shape, check_int("order", hyper.get("order", 1), 1)
+    check_columns(x)
     centred, var = x - x.mean(axis=0), x.var(axis=0)
     n_free = N - r - (1 + r * D)
     left = var

@@ -732,6 +732,38 @@ def test_default_prior(name):
         fam.default_prior([[math.nan]])
 
 
+COLUMNS = np.random.default_rng(0).normal(size=(30, 3))
+
+
+@pytest.mark.parametrize(
+    "name, column, message",
+    [
+        (
+            "normal_inverse_gamma",
+            np.full(30, 2.5),
+            r"got 2\.5 in all rows of column 3; leave it out",
+        ),
+        ("normal_inverse_wishart", np.full(30, 2.5), "in all rows of column 3"),
+        ("normal_inverse_wishart", COLUMNS[:, 1], "column [13], which is"),
+        ("normal_inverse_wishart", COLUMNS @ [1, -2, 3] + 1e6, "column [0-3], which is"),
+    ],
+)
+def test_columns_that_say_nothing_are_named(name, column, message):
+    fam = likelihoods[name]
+    with pytest.raises(ValueError, match=message):
+        fam.default_prior(np.column_stack([COLUMNS, column]))
+
+
+def test_columns_that_nearly_say_nothing_are_taken():
+    "Copies of a column but for noise, rows no more than columns, and variances by column."
+    rng = np.random.default_rng(1)
+    noisy = np.column_stack([COLUMNS, COLUMNS[:, 1] + 1e-4 * rng.normal(size=30)])
+    twice = np.column_stack([COLUMNS, COLUMNS[:, 1]])
+    for x in (noisy, noisy[:4], twice[:9], 1e8 * noisy, noisy + 1e6):
+        likelihoods["normal_inverse_wishart"].default_prior(x)
+    likelihoods["normal_inverse_gamma"].default_prior(twice)
+
+
 def test_copies_make_parts_anew_that_were_not_given():
     "A prior from the data, the chain rule's block and what is kept follow the copy's own parts."
     loose = replace(categorical, default_prior=None, log_block=None, kept=None)

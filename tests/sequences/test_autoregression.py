@@ -110,6 +110,9 @@ def test_estimator(tmp_path):
     )
 
 
+LINE = np.random.default_rng(0).normal(size=12)
+
+
 @pytest.mark.parametrize(
     "x, lengths, params, message",
     [
@@ -131,6 +134,8 @@ def test_estimator(tmp_path):
         (X, None, {"prior": {"scale": -1}}, "scale must be"),
         (X, None, {"prior": {"eta": 1}}, "prior must be None or a dict of some of order, mean, co"),
         (np.full((4, 2), np.inf), None, {}, "X must be finite"),
+        (np.column_stack([LINE, 2 * LINE]), None, {}, "not combinations of others"),
+        (np.column_stack([LINE, np.ones(12)]), None, {}, "got 1 in all rows of column 1"),
     ],
 )
 def test_bad_input(x, lengths, params, message):
@@ -144,9 +149,9 @@ def test_rows_without_a_past_are_not_taken():
 
 
 def test_the_default_prior_of_singular_data():
-    "Constant, collinear and perfectly predictable columns, and fewer rows than coefficients."
+    "Constant and perfectly predictable columns, and fewer rows than coefficients."
     ramp = np.arange(50.0)
-    for x in (np.ones((50, 2)), np.column_stack([ramp, 2 * ramp]), ramp[:3], np.ones((2, 4))):
+    for x in (np.ones((50, 2)), ramp, ramp[:3], np.ones((2, 4))):
         prior = autoregression.default_prior(x)
         data, stats = autoregression.check_data(x, prior), autoregression.init_stats(prior, 1)
         for t in range(1, len(data)):

@@ -1282,6 +1282,22 @@ def test_estimator_with_other_samplers(sampler):
     )
 
 
+def test_a_weak_limit_that_is_full_has_not_converged():
+    "All chains agree on as many states as there may be, whatever the data say."
+    rng = np.random.default_rng(0)
+    X = 8.0 * np.repeat(rng.integers(0, 5, 60), 10) + rng.normal(size=600)
+    full, free = (
+        HDPHMM(
+            emission="normal", sampler="weak_limit", max_states=most, n_iter=60, random_state=0
+        ).fit(X)
+        for most in (2, 30)
+    )
+    assert full.verdict_.grade == "partly" and full.converged_ is not True
+    assert full.verdict_.found.startswith("All components that max_states=2 allows are in use")
+    assert full.verdict_.advice == "Raise max_states."
+    assert "max_states" not in str(free.verdict_)
+
+
 @pytest.mark.slow
 def test_estimator_of_counts():
     X = np.where(np.arange(60) % 20 < 10, 3.0, 40.0) + np.arange(60) % 3
