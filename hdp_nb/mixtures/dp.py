@@ -386,6 +386,8 @@ class DPMixtureSampler:
         if state.K[0] == len(state.n_k):
             state = grow_state(self.fam, self.prior, state)
         data = self.fam.check_data(X, self.prior)
+        if self.augmentation is not None:
+            data = self.augmentation.forget(self.prior, data)
         out = np.empty((len(data), state.K[0] + 1))
         _make_log_weights(self.fam)(state, data, self.prior, out)
         return out
@@ -397,6 +399,32 @@ class DPMixtureSampler:
     def snapshot(self, state: DPState) -> dict[str, Any]:
         "Return what is kept of a state; `sampler.state(**snapshot)` restores it."
         return {"z": state.z.astype(np.int32), "alpha": float(state.alpha[0])}
+
+    @property
+    def augmentation(self) -> Any:
+        "The `Augmentation` of the likelihood, or None."
+        return self.fam.augmentation
+
+    def with_data(self, data: np.ndarray) -> "DPMixtureSampler":
+        "Return a copy over other rows, as `fam.check_data` returns them."
+        return with_attributes(self, data=data)
+
+    def new_params(self, capacity: int) -> np.ndarray:
+        "Make space for explicit parameters of so many components."
+        assert self.fam.new_params is not None
+        return self.fam.new_params(self.prior, capacity)
+
+    def observed(self, state: DPState) -> np.ndarray:
+        "Return the component of every row."
+        return state.z
+
+    def recount(self, state: DPState) -> None:
+        "Fill the statistics of a state from its labels."
+        clear: Any = self.fam.clear
+        for k in range(int(state.K[0])):
+            clear(state.stats, k)
+        state.n_k[:], state.K[:] = 0, 0
+        _make_seat(self.fam)(state, self.data)
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."
@@ -419,7 +447,8 @@ class DPMixtureSampler:
         check_entries("log_w", state.log_w, -np.inf, np.inf, (capacity,))
         for name, found, counted in zip(again.stats._fields, state.stats, again.stats):
             check_entries(name, found, shape=(capacity, *counted.shape[1:]))
-            if name in (self.fam.kept or ()):
+            learned = self.augmentation and name == self.augmentation.learned
+            if name in (self.fam.kept or ()) and not learned:
                 check_same(name, found[:K], counted[:K])
 
     def params(self) -> dict[str, Any]:

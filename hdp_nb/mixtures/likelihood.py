@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 'poisson',
-           'Likelihood', 'grow_stats', 'register', 'DirichletPrior', 'CountStats',
+           'Augmentation', 'Likelihood', 'grow_stats', 'register', 'DirichletPrior', 'CountStats',
            'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params', 'draw_parameters']
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #76f17fef
@@ -21,6 +21,42 @@ from ..utils.checks import check_counts, check_int, check_number, check_vector
 from ..utils.special import log_rising, sample_log_dirichlet
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #6600fb26
+class Augmentation(NamedTuple):
+    """Latent variables of rows, for a likelihood that is conjugate only given these.
+
+    They are the last columns of `data`. `check_data` fills them with 1; a 0 stands
+    for a row that predictives sum them out of.
+
+    Attributes
+    ----------
+    n_latents : (prior) -> int
+        How many a row has.
+    learned : str
+        A field of the prior, and of the statistics, with a value for every slot (the same one):
+        the hyperparameter that the latent variables depend on.
+    redraw : jitted (rng, prior, stats, params, z, data)
+        Draws parameters of the components, the hyperparameter and the latent variables of all rows
+        with z at least 0, in this order, in place. Parts of the statistics that follow from the
+        latent variables are not brought up to date.
+    """
+
+    n_latents: Callable
+    learned: str
+    redraw: Callable
+
+    def forget(self, prior: Any, data: np.ndarray) -> np.ndarray:
+        "Copy rows without the values of their latent variables, which predictives then sum out."
+        data = data.copy()
+        data[:, -self.n_latents(prior) :] = 0.0
+        return data
+
+    def remember(self, prior: Any, data: np.ndarray, latents: np.ndarray) -> np.ndarray:
+        "Copy rows with these values of their latent variables."
+        data = data.copy()
+        data[:, -self.n_latents(prior) :] = latents
+        return data
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Likelihood:
     """Describe a conjugate pair of a prior and a distribution of observations to the samplers.
@@ -84,6 +120,8 @@ class Likelihood:
         log f(x_i | parameters in row k).
     name_params : (prior, params) -> dict of str -> array, optional
         Rows of explicit parameters under the names that `expected` uses.
+    augmentation : Augmentation, optional
+        For a likelihood that is conjugate only given latent variables of its rows.
     scalar : bool
         Whether an observation is a single number, so that data may be flat, shape (n,).
     sparse : bool
@@ -131,6 +169,7 @@ class Likelihood:
     draw: Callable | None = None
     log_density: Callable | None = None
     name_params: Callable | None = None
+    augmentation: Augmentation | None = None
     scalar: bool = False
     sparse: bool = False
     examples: tuple[tuple[dict, Any], ...] = ()
@@ -206,6 +245,7 @@ ALIASES = {"normal": "normal_inverse_wishart"}  # other names of the package's o
 OWN_NAMES = (
     *("categorical", "multinomial", "poisson", "autoregression"),
     *("normal", "normal_known_variance", "normal_inverse_gamma", "normal_inverse_wishart"),
+    *("student", "negative_binomial"),
 )
 
 

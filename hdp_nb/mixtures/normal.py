@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['normal_known_variance', 'normal_inverse_gamma', 'normal_inverse_wishart', 'NormalStats',
-           'check_columns', 'NormalKnownVariancePrior', 'make_known_variance_prior',
-           'NormalInverseGammaPrior', 'NormalInverseWishartPrior', 'find_likelihood']
+           'check_points', 'check_columns', 'NormalKnownVariancePrior', 'make_known_variance_prior',
+           'NormalInverseGammaPrior', 'NormalInverseWishartPrior', 'draw_full', 'find_likelihood']
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #06faa376
 import math
@@ -110,13 +110,32 @@ def _make_normal_block(add, log_marginal):
     return log_block
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #4fbc151e
-def _check_points(X, prior):
+def check_points(X: Any, prior: Any) -> np.ndarray:
+    """Check rows of numbers.
+
+    Parameters
+    ----------
+    X : array, shape (n, D), or (n,) where D is 1
+    prior : NamedTuple
+        Its `mean` has D numbers.
+
+    Returns
+    -------
+    float array, shape (n, D)
+
+    Raises
+    ------
+    ValueError
+        If X is of another shape, or not finite.
+    """
     x, D = check_reals(X), len(prior.mean)
     if x.ndim == 1 and D == 1:
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != D:
         raise ValueError(f"X must have one row of {D} numbers per observation, got shape {x.shape}")
-    return np.require(x, requirements="CW")  # kernels for read-only arrays would be other ones
+    return np.require(
+        x, requirements=["C", "W"]
+    )  # kernels for read-only arrays would be other ones
 
 
 def _spread(X):
@@ -166,7 +185,12 @@ def check_columns(X: np.ndarray, full: bool = True) -> None:
     n, D = X.shape
     if full and varies.all() and 1 < D < n:
         r, order = qr(np.corrcoef(X, rowvar=False), mode="r", pivoting=True)
-        if abs(r[-1, -1]) < 1e-12:  # of the column's variance the others leave
+        if abs(r[-1, -1]) > 1e-12:  # of the column's variance the others leave
+            return
+        x = X - np.median(X, axis=0)  # the variance may be all in one row: look at most rows
+        y, others = x[:, order[-1]], np.column_stack([x[:, order[:-1]], np.ones(n)])
+        left = np.quantile(abs(y - others @ np.linalg.lstsq(others, y)[0]), 0.9)
+        if left <= 1e-6 * np.quantile(abs(y), 0.9):
             raise ValueError(
                 f"X must have columns that are not combinations of others, got column {order[-1]},"
                 ' which is; leave it out, or take "normal_inverse_gamma"'
@@ -179,7 +203,7 @@ def _sample_diagonal(rng, parameters, z):
 
 _NORMAL: dict[str, Any] = {
     "stats_type": NormalStats,
-    "check_data": _check_points,
+    "check_data": check_points,
     "move": _move_normal,
     "clear": _clear_normal,
     "kept": ("n", "mean", "ss"),
@@ -636,13 +660,28 @@ def _diagonal_density(prior, params, k, data, i):
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #eb5e22af
 @njit
-def _draw_mean_and_covariance(rng, prior, stats, k, params):
-    "The mean, then M by rows."
-    if stats.stale[k]:
-        _refresh_inverse_wishart(prior, stats, k)
-    n, D, row = stats.n[k], len(prior.mean), params[k]
-    kappa, dof = prior.kappa + n, prior.dof + n
-    unscale, white = math.sqrt((kappa + 1.0) / kappa), stats.inv_scale[k]  # C^-1 = unscale * white
+def draw_full(
+    rng: np.random.Generator,
+    loc: np.ndarray,
+    white: np.ndarray,
+    unscale: float,
+    kappa: float,
+    dof: float,
+    row: np.ndarray,
+) -> None:
+    """Draw a mean and a covariance matrix from a Normal-inverse-Wishart distribution, in place.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    loc : float array, shape (D,)
+    white : float array, shape (D, D)
+        The inverse Cholesky factor of the scale matrix, divided by `unscale`.
+    unscale, kappa, dof : float
+    row : float array, shape (D (D + 1) + 1,) or longer
+        Becomes the mean, then M by rows, then log det M; M^T M is the precision matrix.
+    """
+    D = loc.shape[0]
     A, noise = np.zeros((D, D)), np.empty(D)
     for i in range(D):
         A[i, i] = math.sqrt(2.0 * rng.standard_gamma(0.5 * (dof - i)))
@@ -662,10 +701,19 @@ def _draw_mean_and_covariance(rng, prior, stats, k, params):
         for l in range(i):
             noise[i] -= white[i, l] * unscale * noise[l]
         noise[i] /= white[i, i] * unscale
-        row[i] = stats.loc[k, i] + noise[i] / math.sqrt(kappa)
-    params[k, D + D * D] = 0.0
+        row[i] = loc[i] + noise[i] / math.sqrt(kappa)
+    row[D + D * D] = 0.0
     for i in range(D):
-        params[k, D + D * D] += math.log(A[i, i] * white[i, i] * unscale)
+        row[D + D * D] += math.log(A[i, i] * white[i, i] * unscale)
+
+
+@njit
+def _draw_mean_and_covariance(rng, prior, stats, k, params):
+    if stats.stale[k]:
+        _refresh_inverse_wishart(prior, stats, k)
+    kappa, dof = prior.kappa + stats.n[k], prior.dof + stats.n[k]
+    unscale = math.sqrt((kappa + 1.0) / kappa)
+    draw_full(rng, stats.loc[k], stats.inv_scale[k], unscale, kappa, dof, params[k])
 
 
 @njit

@@ -111,7 +111,8 @@ def _check_parts(fam, prior, data):
     means = fam.expected(prior, stats, 2)
     lengths = {name: len(a) for name, a in means.items()}
     _require({*lengths.values()} == {2}, f"expected of 2 components must have 2 rows: {lengths}")
-    usual = fam.default_prior(data)
+    own = data if fam.augmentation is None else data[:, : -fam.augmentation.n_latents(prior)]
+    usual = fam.default_prior(own)
     kind = type(usual).__name__
     _require(isinstance(usual, fam.prior_type), f"default_prior returns a {kind}, not prior_type")
     if fam.scalar:

@@ -21,7 +21,7 @@ from ..sequences.emissions import Emission
 from ..sequences.groups import in_group
 from ..sequences.hdp_hmm import FIRST_STEP, MISSING_STEP, Sequences
 from ..sequences.predict import log_plug_in
-from ..sequences.samplers import HMMSampler, StateCounts, take_sequences
+from ..sequences.samplers import HMMSampler, StateCounts, forget_latents, take_sequences
 
 # %% ../../nbs/10_models/20_left_out.ipynb #7cd11330
 N_FOLDS = 5
@@ -83,10 +83,10 @@ def log_rows(
     float array, shape (n_left_out,)
         Natural logarithms by (L1), in the order of the rows.
     """
-    log_p, fam, data = np.zeros(len(z)), sampler.fam, sampler.data
+    log_p, data = np.zeros(len(z)), sampler.data
     for out in _folds(fold):
-        rest = DPMixtureSampler(fam, data[~out], sampler.prior, alpha, sampler.alpha_prior)
-        state = rest.state(np.unique(z[~out], return_inverse=True)[1])
+        rest = sampler.with_data(data[~out])
+        state = rest.state(np.unique(z[~out], return_inverse=True)[1], alpha)
         log_p[out] = logsumexp(rest.log_weights(state, data[out]), axis=1)
     return log_p[fold >= 0]
 
@@ -164,15 +164,20 @@ def log_stretches(
     sequences, offsets, fold, group = stretches
     sizes, grouped = np.diff(offsets), sample.beta.ndim > 1
     of, K, z = np.repeat(np.arange(len(sizes)), sizes), len(sample.n_k), sample.z.astype(int)
-    cut = sequences._replace(offsets=offsets)
+    cut = forget_latents(emission, prior, sequences)._replace(offsets=offsets)
+    if emission.augmentation is not None:
+        data = emission.augmentation.remember(prior, sequences.data, sample.latents)
+        sequences = sequences._replace(data=data)
     first = (sequences.marks & FIRST_STEP) > 0
-    log_p = np.zeros(len(sizes))
+    log_p, learned = np.zeros(len(sizes)), list(emission.learned)
+    if emission.augmentation is not None:
+        learned.append(emission.augmentation.learned)
     for out in _folds(fold):
         hidden = out[of]
         begins = first | np.append(True, hidden[:-1])
         marks = np.where(hidden, sequences.marks | MISSING_STEP, sequences.marks)
         state = HMMSampler(emission, prior, sequences._replace(marks=marks)).state(z)
-        own = {name: sample.stats[name] for name in emission.learned}
+        own = {name: sample.stats[name] for name in learned}
         n_ab = np.zeros((group.max() + 1, K + 1, K), int)
         to = np.flatnonzero(~hidden)
         np.add.at(n_ab, (group[of[to]], np.where(begins[to], K, z[to - 1]), z[to]), 1)

@@ -21,8 +21,11 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus, as_corpus
+from ..mcmc.chain import with_attributes
 from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
+from ..mixtures import negative_binomial, student  # noqa: F401, registers them
+from ..mixtures.augmented import AugmentedSampler
 from ..mixtures.dp import DPMixtureSampler, point_partition
 from ..mixtures.likelihood import Likelihood, draw_parameters, make_dirichlet_prior
 from ..mixtures.normal import find_likelihood
@@ -91,11 +94,13 @@ class DPMixture(ClusterMixin, SampledModel):
     ----------
     likelihood : str
         The distribution of a row of X given its component: "categorical" (one symbol 0, 1, ...);
-        "multinomial" (counts); for real numbers "normal" with unknown mean and covariance matrix
-        (also called "normal_inverse_wishart"; it needs many more rows than columns),
+        "multinomial" (counts); for real numbers "student" with unknown mean and scale matrix, and
+        tails as heavy as those of the data, or "normal" with unknown mean and covariance matrix
+        (also called "normal_inverse_wishart"; both need many more rows than columns),
         "normal_inverse_gamma" with unknown mean and variances, or "normal_known_variance" with
-        unknown mean; for counts of events "poisson"; or the name of a likelihood of your own that
-        was given to `hdp_nb.mixtures.likelihood.register`.
+        unknown mean; for counts of events "negative_binomial", which vary as much as the data do,
+        or "poisson"; or the name of a likelihood of your own that was given to
+        `hdp_nb.mixtures.likelihood.register`.
         The only parameter that need not be named.
     prior : None, dict, or float > 0 or array
         Hyperparameters of the components, by the names of the arguments of the likelihood's
@@ -145,7 +150,11 @@ class DPMixture(ClusterMixin, SampledModel):
     {traces_}
     samples_ : dict of arrays
         Kept samples of all chains: component `z` of every row, (n_samples, n), and `alpha`,
-        (n_samples,).
+        (n_samples,). Where rows have latent variables (weights of "student", gains of
+        "negative_binomial") also `latents`, (n_samples, n, n_latents), and `learned`, (n_samples,
+        ...), the hyperparameter that these depend on.
+    best_ : int
+        The sample that is shown.
     {sample_chain_, behind_}
     data_ : array
         The rows of the fit, which predictions need.
@@ -165,8 +174,9 @@ class DPMixture(ClusterMixin, SampledModel):
     (2, array([60, 40]))
     """
 
-    _absent = {"vocabulary_": None}
+    _absent = {"vocabulary_": None, "best_": None}
     vocabulary_: list[str] | None
+    best_: Any  # None in files of an earlier version
 
     def __init__(
         self,
@@ -253,15 +263,17 @@ class DPMixture(ClusterMixin, SampledModel):
         fold = draw_folds(np.ones(len(self.data_)), MOST_ROWS)
         zs, alphas = self.samples_["z"], self.samples_["alpha"]
         predict = lambda chain: [
-            log_rows(sampler, zs[i], alphas[i], fold) for i in self._few_of(chain)
+            log_rows(self._of_sample(sampler, i), zs[i], alphas[i], fold)
+            for i in self._few_of(chain)
         ]
         within = self._gate(chains, best, predict, np.flatnonzero(fold >= 0))
         self.samples_ = {name: values[within] for name, values in self.samples_.items()}
         self.sample_chain_ = self.sample_chain_[within]
         every = -(-len(self.sample_chain_) // MAX_COMPARED)
-        shown_first = np.argsort(self.sample_chain_[::every] != best, kind="stable")
-        few = self.samples_["z"][::every][shown_first]
-        z = few[point_partition(few)]
+        shown_first = every * np.argsort(self.sample_chain_[::every] != best, kind="stable")
+        few = self.samples_["z"][shown_first]
+        self.best_ = int(shown_first[point_partition(few)])
+        z = self.samples_["z"][self.best_]
         self.labels_ = np.argsort(np.argsort(-np.bincount(z), kind="stable"))[z]
         self.n_components_ = int(z.max()) + 1
         self._show(sampler)
@@ -296,9 +308,22 @@ class DPMixture(ClusterMixin, SampledModel):
                 f" {asked!r}"
             )
         n = _PROPOSALS if isinstance(asked.n, str) else asked.n
+        moved: Any = sampler
         if n:
-            return tuned(sampler, n, asked.until, scans=asked.scans)
-        return SubclusterSampler(sampler, 0, tune=0) if name == "subclusters" else sampler
+            moved = tuned(sampler, n, asked.until, scans=asked.scans)
+        elif name == "subclusters":
+            moved = SubclusterSampler(sampler, 0, tune=0)
+        return moved if sampler.augmentation is None else AugmentedSampler(moved)
+
+    def _of_sample(self, sampler: DPMixtureSampler, i: int) -> DPMixtureSampler:
+        "The sampler with latent variables, and their hyperparameter, of a kept sample."
+        kind = sampler.augmentation
+        if kind is None:
+            return sampler
+        value, prior = self.samples_["learned"][i], sampler.prior
+        same = value if np.ndim(getattr(prior, kind.learned)) else float(value[0])
+        data = kind.remember(prior, sampler.data, self.samples_["latents"][i])
+        return with_attributes(sampler, prior=prior._replace(**{kind.learned: same}), data=data)
 
     def _check_results(self) -> None:
         super()._check_results()
@@ -316,6 +341,8 @@ class DPMixture(ClusterMixin, SampledModel):
 
     def _show(self, sampler: DPMixtureSampler) -> None:
         "Set the parameters of the clusters that `labels_` says."
+        if self.best_ is not None:
+            sampler = self._of_sample(sampler, self.best_)
         stats = sampler.state(self.labels_).stats
         self.components_ = sampler.fam.expected(sampler.prior, stats, self.n_components_)
 
@@ -324,9 +351,9 @@ class DPMixture(ClusterMixin, SampledModel):
         if not hasattr(self, "sample_chain_"):
             raise ValueError("fit must be run again: an earlier version saved no sample_chain_")
         sampler, samples, rng = self._sampler(), [], np.random.default_rng(0)
-        for z in self.samples_["z"]:
-            K = int(z.max()) + 1
-            rows, given = group_table(z, K), (sampler.prior, sampler.state(z).stats, K)
+        for i, z in enumerate(self.samples_["z"]):
+            K, of = int(z.max()) + 1, self._of_sample(sampler, i)
+            rows, given = group_table(z, K), (of.prior, of.state(z).stats, K)
             means = sampler.fam.expected(*given)
             n_draws = draws_a_sample(means, len(self.samples_["z"]))
             drawn = draw_parameters(rng, sampler.fam, *given, n_draws)
@@ -377,6 +404,8 @@ class DPMixture(ClusterMixin, SampledModel):
             raise ValueError(f'{error}; likelihood="normal" takes such numbers') from error
         own = issparse(self.data_)  # dense ones may be the caller's
         self.data_ = sampler.data if own else sampler.data.copy()
+        if (kind := sampler.augmentation) is not None:
+            self.data_ = self.data_[:, : -kind.n_latents(sampler.prior)]
         return sampler
 
     def _sampler(self, first: bool = False) -> DPMixtureSampler:
@@ -400,10 +429,9 @@ class DPMixture(ClusterMixin, SampledModel):
         """
         check_is_fitted(self)
         X, sampler = self._rows(X), self._sampler()
-        return (
-            (z, sampler.log_weights(sampler.state(z, alpha), X))
-            for z, alpha in zip(self.samples_["z"], self.samples_["alpha"])
-        )
+        for i, (z, alpha) in enumerate(zip(self.samples_["z"], self.samples_["alpha"])):
+            of = self._of_sample(sampler, i)
+            yield z, of.log_weights(of.state(z, alpha), X)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most probable cluster of every row of X.

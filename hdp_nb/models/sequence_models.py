@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..corpora.corpus import Corpus
 from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import FIXED_PRIOR, ConcentrationPrior, Gamma, as_concentration
+from ..mixtures.augmented import AugmentedSampler, innermost
 from ..mixtures.dp import point_partition
 from .base import SampledModel
 from .consensus import Components, draws_a_sample, group_table
@@ -38,6 +39,7 @@ from hdp_nb.sequences.samplers import (
     check_groups,
     check_sequences,
     digest_steps,
+    forget_latents,
     take_sequences,
 )
 from ..sequences.scores import log_sequence_predictive
@@ -57,9 +59,11 @@ class HDPHMM(SampledModel):
 
     Parameters
     ----------
-    emission : "categorical", "normal", "poisson", "autoregression" or the name of a likelihood
-        What is seen of a state: one symbol 0, 1, ...; real numbers with unknown mean and covariance
-        matrix; counts of events; real numbers that depend linearly on those of the `order` steps
+    emission : "categorical", "student", "normal", "negative_binomial", "poisson", "autoregression"
+        or the name of a likelihood. What is seen of a state: one symbol 0, 1, ...; real numbers
+        with unknown mean and scale matrix, and tails as heavy as the data have, or Normal ones;
+        counts of events that vary as much as the data do, or as a Poisson's; real numbers that
+        depend linearly on those of the `order` steps
         before, with coefficients and noise of the state's own (the first `order` steps of a
         sequence are conditioned on, and so are steps after a missing one); or any other registered
         likelihood, including your own (see `hdp_nb.mixtures.likelihood.register`). "beam" and
@@ -271,7 +275,11 @@ class HDPHMM(SampledModel):
         chains, best = self._run(starts, in_order, checkpoint, max_time)
         self._kept(sampler, chains, best)
         if original is not None:
-            self.samples_ = [kept._replace(z=kept.z[original]) for kept in self.samples_]
+            in_place = lambda a: a[original] if len(a) else a
+            self.samples_ = [
+                kept._replace(z=kept.z[original], latents=in_place(kept.latents))
+                for kept in self.samples_
+            ]
         stretches = cut_stretches(given, group)
         predict = lambda chain: [
             log_stretches(emission, prior, self.samples_[i], stretches) for i in self._few_of(chain)
@@ -346,6 +354,8 @@ class HDPHMM(SampledModel):
         "Add the moves that `moves` asks for, annealed in the burn-in, and what the verdict needs."
         if (n_moves := check_moves(self.moves)) != 0:
             sampler = StateMoves(sampler, n_moves, self._tuning(300))
+        if innermost(sampler)[0].augmentation is not None:
+            sampler = AugmentedSampler(sampler)
         return TracedStates(sampler)
 
     @classmethod
@@ -443,6 +453,7 @@ class HDPHMM(SampledModel):
             self._columns(X)
         kind, vocab = self._as_fitted().emission, self.vocabulary_
         sequences = check_sequences(X, lengths, kind, prior, vocab=vocab)[1]
+        sequences = forget_latents(emission, prior, sequences)
         n = len(sequences.offsets) - 1
         if (groups is None) != (self.groups_ is None):
             takes = "None" if self.groups_ is None else "given for every sequence"

@@ -10,14 +10,15 @@ __all__ = ['symbols', 'Emission', 'SymbolPrior', 'SymbolStats', 'make_emission',
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import literal_unroll, njit
 
 from ..corpora.corpus import Corpus, as_corpus
-from ..mixtures.likelihood import Likelihood, categorical, grow_stats
+from ..mixtures import negative_binomial, student  # noqa: F401, registers them
+from ..mixtures.likelihood import Augmentation, Likelihood, categorical, grow_stats
 from ..mixtures.normal import find_likelihood
 from .autoregression import autoregression
 from ..topics.counts import NO_SEEDS, resample_eta
@@ -83,6 +84,8 @@ class Emission:
     order : (prior) -> int
         How many steps before it an observation depends on, by default none. A step without so many
         before it in its sequence, or with a missing one among them, counts as missing.
+    augmentation : Augmentation, optional
+        That of the likelihood, if it has one.
     """
 
     name: str
@@ -108,6 +111,7 @@ class Emission:
     draw: Callable | None
     density: Callable | None
     order: Callable = lambda prior: 0
+    augmentation: Augmentation | None = None
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #ac82c896
 class SymbolPrior(NamedTuple):
@@ -320,6 +324,14 @@ def _copy_slot(stats, src, dst):
     for a in literal_unroll(stats):
         a[dst] = a[src]
 
+
+def _restore_slots(fam, prior, kept, capacity):
+    stats = _restore(fam.init_stats(prior, capacity), kept)
+    if fam.augmentation is not None:  # all slots have the same, empty ones too
+        learned = getattr(stats, fam.augmentation.learned)
+        learned[:] = learned[0]
+    return stats
+
 # %% ../../nbs/07_sequences/02_emissions.ipynb #b28d3aba
 @cache
 def make_emission(fam: Likelihood) -> Emission:
@@ -403,12 +415,13 @@ def make_emission(fam: Likelihood) -> Emission:
         learn=learn,
         kept=fam.kept,
         keep=keep,
-        restore=lambda prior, kept, capacity: _restore(fam.init_stats(prior, capacity), kept),
+        restore=partial(_restore_slots, fam),
         expected=fam.expected,
         sample=fam.sample,
         new_params=fam.new_params,
         draw=fam.draw and draw,
         density=fam.log_density and density,
+        augmentation=fam.augmentation,
     )
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #8f0adb8e

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, as_prior, is_free
 from ..processes.dp import resample_concentration
 from ..processes.weights import count_upward
@@ -220,9 +221,13 @@ class GroupedHMMSampler(HMMSampler):
         check_positive(gamma_group=gamma_group)
         self.gamma_group = float(gamma_group)
         self.group_prior = as_prior("gamma_group_prior", gamma_group_prior)
-        (data, marks, offsets), self.first = sequences, np.asarray(first)
-        self.bounds = offsets[self.first]
-        self.parts = [
+        self.first = np.asarray(first)
+        self.bounds, self.parts = sequences.offsets[self.first], self._cut(sequences)
+
+    def _cut(self, sequences):
+        "The sequences of each group."
+        data, marks, offsets = sequences
+        return [
             Sequences(
                 data[offsets[i] : offsets[j]],
                 marks[offsets[i] : offsets[j]],
@@ -230,6 +235,11 @@ class GroupedHMMSampler(HMMSampler):
             )
             for i, j in zip(self.first[:-1], self.first[1:])
         ]
+
+    def with_data(self, data: np.ndarray) -> "GroupedHMMSampler":
+        "Return a copy over other observations of the same steps."
+        sequences = self.sequences._replace(data=data)
+        return with_attributes(self, sequences=sequences, parts=self._cut(sequences))
 
     def params(self) -> dict:
         "Return what identifies model and data in a checkpoint."

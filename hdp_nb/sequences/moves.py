@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..mcmc.chain import with_attributes
+from ..mixtures.augmented import innermost
 from ..moves.schedule import MoveState, checked_base
 from ..processes.dp import largest_shares
 from .groups import GroupedHMMSampler, in_group
 from .pairs import MovePlan, move_states
 from .predict import log_plug_in
-from .samplers import HMMSampler
+from .samplers import HMMSampler, forget_latents
 from ..topics.traces import describe_sizes
 from ..utils.checks import MOST_MOVES, check_int
 
@@ -270,7 +271,10 @@ class TracedStates:
     """
 
     def __init__(self, base: Any):
-        self.base = base
+        self.base, (inner, _) = base, innermost(base)
+        self._inner = inner.with_data(
+            forget_latents(inner.emission, inner.prior, inner.sequences).data
+        )
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."
@@ -304,7 +308,7 @@ class TracedStates:
             share of the steps; `share_1`, `share_2` and `share_3`, the shares of the largest.
         """
         state, info = self.base.sweep(rng, state)
-        counts, inner = self.base.snapshot(state), getattr(self.base, "base", self.base)
+        counts, inner = self.base.snapshot(state), self._inner
         parts = [(counts, inner.sequences)]
         if isinstance(inner, GroupedHMMSampler):
             parts = [(in_group(counts, g), part) for g, part in enumerate(inner.parts)]
