@@ -95,7 +95,9 @@ class AugmentedSampler:
 
     def init(self, rng: np.random.Generator) -> AugmentedState:
         "Draw the first state of a chain: that of `base` with latent variables of 1, then these."
-        return self._redraw(rng, self.base, self.base.init(rng), self._data.copy())
+        data = self._data.copy()
+        base = on_data(self.base, data)
+        return self._redraw(rng, base, base.init(rng), data)
 
     def start(self, k: int) -> "AugmentedSampler":
         "Return the same around `base.start(k)`, whose chains begin with `k` components."
@@ -152,7 +154,7 @@ class AugmentedSampler:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."
         shape = len(self._data), self._n_latents
         latents = state["latents"] if isinstance(state, dict) else state.latents
-        check_entries("latents", latents, POSITIVE, shape=shape)
+        check_entries("latents", latents, shape=shape)
         base = on_data(self.base, self._kind.remember(self._prior, self._data, latents))
         if isinstance(state, dict):
             check_entries("learned", state["learned"], POSITIVE)

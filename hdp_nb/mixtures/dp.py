@@ -19,7 +19,7 @@ from scipy.special import logsumexp, xlogy
 
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, as_prior, is_free
-from .likelihood import Likelihood, grow_stats
+from .likelihood import Likelihood, grow_stats, make_settle
 from ..processes.dp import largest_shares, log_eppf, resample_concentration
 from ..utils.checks import check_concentrations, check_int
 from ..utils.special import draw_log_categorical
@@ -99,24 +99,30 @@ def make_sweep(fam: Likelihood) -> Callable:
 
     Notes
     -----
-    Neal (2000), Algorithm 3.
+    Neal (2000), Algorithm 3. Where rows have latent variables, these move with them, in place.
     """
     add, log_predictive, unseat = fam.add, fam.log_predictive, _make_unseat(fam)
+    hide, settle = make_settle(fam.augmentation)
 
     @njit(nogil=True)
     def sweep(rng, state, data, prior, alpha_prior, start, log_p):
-        n = len(state.z)
+        n, kept = len(state.z), np.empty(data.shape[-1])
         for i in range(start, n):
             if state.K[0] == len(state.n_k):
                 return i, log_p
-            if state.z[i] >= 0:
+            old, K = state.z[i], state.K[0]
+            if old >= 0:
                 unseat(state, data, i)
+                if state.K[0] < K:  # it was alone
+                    old = state.K[0]
             K = state.K[0]
+            hide(prior, data, i, kept)
             for k in range(K + 1):  # slot K is empty: a new component
                 weight = state.n_k[k] if k < K else state.alpha[0]
                 state.log_w[k] = np.log(weight) + log_predictive(prior, state.stats, k, data, i)
             k, log_total = draw_log_categorical(rng, state.log_w[: K + 1])
             log_p += log_total - math.log(n - 1 + state.alpha[0])
+            k = settle(rng, prior, state.stats, data, i, k, old, kept)
             add(state.stats, k, data, i)
             state.z[i] = k
             state.n_k[k] += 1

@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 'poisson',
-           'Augmentation', 'Likelihood', 'grow_stats', 'register', 'DirichletPrior', 'CountStats',
-           'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params', 'draw_parameters']
+           'Augmentation', 'Likelihood', 'grow_stats', 'make_settle', 'register', 'DirichletPrior',
+           'CountStats', 'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params',
+           'draw_parameters']
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #76f17fef
 import math
@@ -29,7 +30,7 @@ class Augmentation(NamedTuple):
 
     Attributes
     ----------
-    n_latents : (prior) -> int
+    n_latents : jitted (prior) -> int
         How many a row has.
     learned : str
         A field of the prior, and of the statistics, with a value for every slot (the same one):
@@ -38,11 +39,26 @@ class Augmentation(NamedTuple):
         Draws parameters of the components, the hyperparameter and the latent variables of all rows
         with z at least 0, in this order, in place. Parts of the statistics that follow from the
         latent variables are not brought up to date.
+    redraw_given : jitted (rng, prior, params, k, data, i)
+        Draws latent variables of row i given explicit parameters in row k, in place.
+    propose : jitted (rng, prior, stats, k, data, i)
+        Draws latent variables of row i given what is in slot k, nearly from their posterior.
+    log_relative : jitted (prior, params, k, data, i) -> float
+        Log density of row i given explicit parameters in row k, its latent variables summed out,
+        up to a term that all components share.
+    log_excess : jitted (prior, stats, k, data, i) -> float
+        Log of the joint density of row i and its latent variables, over the product of the
+        predictive, as it sums them out, and the density that `propose` draws from. It is near 0,
+        and by it a sampler corrects for what is not exact in both.
     """
 
     n_latents: Callable
     learned: str
     redraw: Callable
+    redraw_given: Callable
+    log_relative: Callable
+    propose: Callable
+    log_excess: Callable
 
     def forget(self, prior: Any, data: np.ndarray) -> np.ndarray:
         "Copy rows without the values of their latent variables, which predictives then sum out."
@@ -238,6 +254,61 @@ def grow_stats(fam: Likelihood, prior: Any, stats: Any, capacity: int) -> Any:
     for new, old in zip(bigger, stats):
         new[: len(old)] = old
     return bigger
+
+# %% ../../nbs/03_mixtures/02_likelihood.ipynb #a1b20002
+@cache
+def make_settle(kind: Augmentation | None) -> tuple[Callable, Callable]:
+    """Compile what a sampler does with the latent variables of a row that it moves.
+
+    Parameters
+    ----------
+    kind : Augmentation or None
+
+    Returns
+    -------
+    hide : jitted (prior, data, i, kept)
+        Puts 0 for the latent variables of row i, which go to the array `kept`.
+    settle : jitted (rng, prior, stats, data, i, k, old, kept) -> int
+        Decides between slot k, which was drawn by the predictive, with new latent variables, and
+        slot `old` with those that the row had; returns the slot, and fills `data`. Where `old` is
+        negative the row had none.
+    """
+    if kind is None:
+
+        @njit(nogil=True)
+        def hide_nothing(prior, data, i, kept):
+            "Rows have no latent variables."
+
+        @njit(nogil=True)
+        def settle_at_once(rng, prior, stats, data, i, k, old, kept):
+            return k
+
+        return hide_nothing, settle_at_once
+    n_latents, propose, log_excess = kind.n_latents, kind.propose, kind.log_excess
+
+    @njit(nogil=True)
+    def hide(prior, data, i, kept):
+        first = data.shape[1] - n_latents(prior)
+        for d in range(first, data.shape[1]):
+            kept[d], data[i, d] = data[i, d], 0.0
+
+    @njit(nogil=True)
+    def settle(rng, prior, stats, data, i, k, old, kept):
+        first = data.shape[1] - n_latents(prior)
+        propose(rng, prior, stats, k, data, i)
+        if old < 0 or kept[first] == 0.0:
+            return k
+        log_ratio = log_excess(prior, stats, k, data, i)
+        for d in range(first, data.shape[1]):
+            kept[d], data[i, d] = data[i, d], kept[d]
+        log_ratio -= log_excess(prior, stats, old, data, i)
+        if math.log(1.0 - rng.random()) > log_ratio:
+            return old
+        for d in range(first, data.shape[1]):
+            data[i, d] = kept[d]
+        return k
+
+    return hide, settle
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #5c19fd27
 likelihoods: dict[str, Likelihood] = {}  # by name; the Normal ones come with hdp_nb.mixtures.normal

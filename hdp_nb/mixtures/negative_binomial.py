@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.special import gammaln
 
 from hdp_nb.mcmc.priors import (
     ConcentrationPrior,
@@ -40,7 +41,7 @@ class NegativeBinomialStats(NamedTuple):
     n: np.ndarray  # (capacity,) int64
     total: np.ndarray  # (capacity, D) sums of counts
     gain: np.ndarray  # (capacity, D) sums of gains
-    base: np.ndarray  # (capacity,) sum of x log g - log x!
+    base: np.ndarray  # (capacity,) sum of x log g - log x!, which rows bring along
     size: np.ndarray  # (capacity, D) all slots alike
 
 
@@ -114,9 +115,17 @@ def _move_negative_binomial(stats, src, dst):
 
 
 @njit
+def _keep_constant(data, i, D):
+    "Put x log g - log x!, added up over a row, beside its gains: what all components share."
+    data[i, D] = 0.0
+    for d in range(D):
+        data[i, D] += data[i, d] * math.log(data[i, D + 1 + d]) - math.lgamma(data[i, d] + 1.0)
+
+
+@njit
 def _gain_of(stats, k, data, i, d):
     "That of a count, where it has one; its posterior mean in slot k otherwise."
-    g, r = data[i, stats.total.shape[1] + d], stats.size[k, d]
+    g, r = data[i, stats.total.shape[1] + 1 + d], stats.size[k, d]
     if g > 0.0:
         return g
     mean = stats.total[k, d] / stats.gain[k, d] if stats.n[k] > 0 else data[i, d]
@@ -125,11 +134,12 @@ def _gain_of(stats, k, data, i, d):
 
 @njit
 def _add_negative_binomial(stats, k, data, i):
-    for d in range(stats.total.shape[1]):
-        g, x = _gain_of(stats, k, data, i, d), data[i, d]
-        stats.total[k, d] += x
+    D = stats.total.shape[1]
+    for d in range(D):
+        g = _gain_of(stats, k, data, i, d)  # before the count is in
+        stats.total[k, d] += data[i, d]
         stats.gain[k, d] += g
-        stats.base[k] += x * math.log(g) - math.lgamma(x + 1.0)
+    stats.base[k] += data[i, D]
     stats.n[k] += 1
 
 
@@ -140,10 +150,9 @@ def _remove_negative_binomial(stats, k, data, i):
         return
     D = stats.total.shape[1]
     for d in range(D):
-        g, x = data[i, D + d], data[i, d]
-        stats.total[k, d] -= x
-        stats.gain[k, d] = max(stats.gain[k, d] - g, 1e-300)
-        stats.base[k] -= x * math.log(g) - math.lgamma(x + 1.0)
+        stats.total[k, d] -= data[i, d]
+        stats.gain[k, d] = max(stats.gain[k, d] - data[i, D + 1 + d], 1e-300)
+    stats.base[k] -= data[i, D]
     stats.n[k] -= 1
 
 
@@ -170,32 +179,82 @@ def _negative_binomial_block(prior, stats, k, data, idx):
 
 # %% ../../nbs/03_mixtures/09_negative_binomial.ipynb #6e9b0011
 @njit
-def _sum_gain_out(A, B, r, x):
-    "Log predictive of a count, its gain summed out, (O3); without the factor 1 / x!."
-    u, s = math.log((r + x) / (r + A / B)), r + x
-    curve = 1.0
-    for _ in range(4):
+def _log_gained(u, A, B, r, x):
+    "h of (O3), plus (A + x) log B."
+    g = math.exp(u)
+    return (r + x) * u - r * g - (A + x) * math.log1p(g / B)
+
+
+@njit
+def _find_gain(A, B, r, x):
+    "Peak and curvature of (O3)."
+    u, curve = math.log((r + x) / (r + A / B)), 1.0
+    for _ in range(6):
         g = math.exp(u)
         curve = r * g + (A + x) * B * g / (B + g) ** 2
-        u += min(max((s - r * g - (A + x) * g / (B + g)) / curve, -2.0), 2.0)
-    g = math.exp(u)
-    out = s * u - r * g - (A + x) * math.log(1.0 + g / B) - x * math.log(B)
-    out += r * math.log(r) - math.lgamma(r) + log_rising(A, int(x))
-    out += 0.5 * math.log(2.0 * math.pi / curve)
-    return out + math.lgamma(s) - (s - 0.5) * math.log(s) + s - 0.5 * math.log(2.0 * math.pi)
+        step = min(max((r + x - r * g - (A + x) * g / (B + g)) / curve, -2.0), 2.0)
+        u += step
+        if abs(step) < 1e-3:
+            break
+    return u, curve
+
+
+@njit
+def _stirling_gap(s):
+    "log Gamma(s) - s log s + s, by Stirling's series where s is large."
+    if s < 8.0:
+        return math.lgamma(s) - s * math.log(s) + s
+    return 0.5 * math.log(2.0 * math.pi / s) + (1.0 - 1.0 / (30.0 * s * s)) / (12.0 * s)
+
+
+@njit
+def _log_ways(A, x):
+    "log Gamma(A + x) / Gamma(A) / x!."
+    if x > 32.0:
+        return log_rising(A, int(x)) - math.lgamma(x + 1.0)
+    out = 1.0
+    for i in range(int(x)):
+        out *= (A + i) / (i + 1.0)
+    return math.log(out)
 
 
 @njit
 def _negative_binomial_predictive(prior, stats, k, data, i):
+    D, out = len(prior.shape), data[i, len(prior.shape)]
+    unknown = data[i, D + 1] == 0.0
+    for d in range(D):
+        A, B = prior.shape[d] + stats.total[k, d], prior.rate[d] + stats.gain[k, d]
+        x, g = data[i, d], data[i, D + 1 + d]
+        if unknown:
+            r = stats.size[k, d]
+            u, s = _find_gain(A, B, r, x)
+            out += _log_gained(u, A, B, r, x) - x * math.log(B) + _log_ways(A, x)
+            out += r - _stirling_gap(r) + _stirling_gap(s)
+        else:
+            out += log_rising(A, int(x)) - A * math.log1p(g / B) - x * math.log(B + g)
+    return out
+
+
+@njit
+def _propose_gains(rng, prior, stats, k, data, i):
+    D = len(prior.shape)
+    for d in range(D):
+        A, B = prior.shape[d] + stats.total[k, d], prior.rate[d] + stats.gain[k, d]
+        u, s = _find_gain(A, B, stats.size[k, d], data[i, d])
+        data[i, D + 1 + d] = min(max(rng.standard_gamma(s) / s * math.exp(u), 1e-12), 1e12)
+    _keep_constant(data, i, D)
+
+
+@njit
+def _gains_excess(prior, stats, k, data, i):
     D, out = len(prior.shape), 0.0
     for d in range(D):
         A, B = prior.shape[d] + stats.total[k, d], prior.rate[d] + stats.gain[k, d]
-        x, g = data[i, d], data[i, D + d]
-        if g > 0.0:
-            out += log_rising(A, int(x)) - A * math.log1p(g / B) + x * math.log(g / (B + g))
-        else:
-            out += _sum_gain_out(A, B, stats.size[k, d], x)
-        out -= math.lgamma(x + 1.0)
+        r, x = stats.size[k, d], data[i, d]
+        u, s = _find_gain(A, B, r, x)
+        off = math.log(data[i, D + 1 + d]) - u
+        out += _log_gained(u + off, A, B, r, x) - _log_gained(u, A, B, r, x)
+        out -= s * (off - math.expm1(off))
     return out
 
 # %% ../../nbs/03_mixtures/09_negative_binomial.ipynb #6e9b0013
@@ -223,18 +282,22 @@ _move_size = make_slice_update(_log_steadiness)
 
 @njit
 def _draw_negative_binomial(rng, prior, stats, k, params):
+    "Rates, sizes, and what the latent variables summed out need: logarithms, and their sum."
     D = len(prior.shape)
+    params[k, 3 * D] = 0.0
     for d in range(D):
         A, B = prior.shape[d] + stats.total[k, d], prior.rate[d] + stats.gain[k, d]
-        params[k, d] = max(rng.standard_gamma(A) / B, 1e-300)
-        params[k, D + d] = stats.size[k, d]
+        r, rate = stats.size[k, d], max(rng.standard_gamma(A) / B, 1e-300)
+        params[k, d], params[k, D + d] = rate, r
+        params[k, 2 * D + d] = -math.log1p(r / rate)
+        params[k, 3 * D] -= r * math.log1p(rate / r)
 
 
 @njit
 def _negative_binomial_density(prior, params, k, data, i):
     D, out = len(prior.shape), 0.0
     for d in range(D):
-        x, g, rate, r = data[i, d], data[i, D + d], params[k, d], params[k, D + d]
+        x, g, rate, r = data[i, d], data[i, D + 1 + d], params[k, d], params[k, D + d]
         if g > 0.0:
             out += x * math.log(g * rate) - g * rate
         else:
@@ -263,6 +326,28 @@ def _count_above(z, data, d):
     return above[1:], large
 
 
+@njit
+def _negative_binomial_relative(prior, params, k, data, i):
+    D = len(prior.shape)
+    out = params[k, 3 * D]
+    for d in range(D):
+        out += data[i, d] * params[k, 2 * D + d]
+    return out
+
+
+@njit
+def _draw_gain(rng, r, x, rate):
+    return min(max(rng.standard_gamma(r + x) / (r + rate), 1e-12), 1e12)
+
+
+@njit
+def _redraw_gains(rng, prior, params, k, data, i):
+    D = len(prior.shape)
+    for d in range(D):
+        data[i, D + 1 + d] = _draw_gain(rng, params[k, D + d], data[i, d], params[k, d])
+    _keep_constant(data, i, D)
+
+
 @njit(nogil=True)
 def _redraw_negative_binomial(rng, prior, stats, params, z, data):
     D, its = len(prior.shape), prior.size_prior
@@ -280,17 +365,19 @@ def _redraw_negative_binomial(rng, prior, stats, params, z, data):
             stats.size[:, d] = r
         for i in range(z.shape[0]):
             if z[i] >= 0:
-                g = rng.standard_gamma(r + data[i, d]) / (r + params[z[i], d])
-                data[i, D + d] = min(max(g, 1e-12), 1e12)
+                data[i, D + 1 + d] = _draw_gain(rng, r, data[i, d], params[z[i], d])
+    for i in range(z.shape[0]):
+        if z[i] >= 0:
+            _keep_constant(data, i, D)
 
 # %% ../../nbs/03_mixtures/09_negative_binomial.ipynb #6e9b0014
 def _check_gained(X, prior):
     "Rows of D counts, and a gain of 1 for each; rows that have gains already are left alone."
     D, x = len(prior.shape), check_reals(X)
-    if x.ndim == 2 and x.shape[1] == 2 * D and x[:, D:].min(initial=0) >= 0:
+    if x.ndim == 2 and x.shape[1] == 2 * D + 1 and x[:, D + 1 :].min(initial=0) >= 0:
         return np.require(x, requirements=["C", "W"])
     x = poisson.check_data(X, prior).astype(float)
-    return np.hstack([x, np.ones(x.shape)])
+    return np.hstack([x, -gammaln(x + 1).sum(axis=1)[:, None], np.ones(x.shape)])
 
 
 def _expected_negative_binomial(prior, stats, n_components):
@@ -306,7 +393,7 @@ def _sample_negative_binomial(rng, parameters, z):
 
 def _name_negative_binomial(prior, params):
     D = len(prior.shape)
-    return {"rate": params[:, :D], "size": params[:, D:]}
+    return {"rate": params[:, :D], "size": params[:, D : 2 * D]}
 
 
 negative_binomial = Likelihood(
@@ -327,11 +414,19 @@ negative_binomial = Likelihood(
     kept=("n", "total", "gain", "base", "size"),
     expected=_expected_negative_binomial,
     sample=_sample_negative_binomial,
-    new_params=lambda prior, capacity: np.ones((capacity, 2 * len(prior.shape))),
+    new_params=lambda prior, capacity: np.ones((capacity, 3 * len(prior.shape) + 1)),
     draw=_draw_negative_binomial,
     log_density=_negative_binomial_density,
     name_params=_name_negative_binomial,
-    augmentation=Augmentation(lambda prior: len(prior.shape), "size", _redraw_negative_binomial),
+    augmentation=Augmentation(
+        njit(lambda prior: len(prior.shape) + 1),
+        "size",
+        _redraw_negative_binomial,
+        _redraw_gains,
+        _negative_binomial_relative,
+        _propose_gains,
+        _gains_excess,
+    ),
     examples=(  # of which counts have a gain of 1, as samples that are next to Poisson have
         ({"size": 1e7}, [[3], [0], [7], [2], [4], [4], [1], [12], [0], [5]]),
         (

@@ -242,22 +242,29 @@ def _log_student(q, half_log_det, df, D):
 
 
 @njit
-def _sum_weight_out(q, kappa, dof, df, D):
-    "Log of the integral of the prior of a weight times (T3), without the constants of (T3)."
-    a, upper, lower = 0.5 * (df + D), 0.5 * (dof + 1.0), 0.5 * (dof + 1.0 - D)
-    u, curve = math.log((df + D) / (df + q * (dof + 1.0))), 1.0
-    for _ in range(4):
-        r, w = math.exp(-u), math.exp(u)
-        c = r + 1.0 / kappa
-        slope = 0.5 * df * (1.0 - w) - lower * r / c + upper * r / (c + q)
-        curve = 0.5 * df * w - lower * r / kappa / c**2
-        curve = max(curve + upper * r * (1.0 / kappa + q) / (c + q) ** 2, 0.1 * a)
-        u += min(max(slope / curve, -2.0), 2.0)
+def _log_weighted(u, q, kappa, dof, df, D):
+    "g of (T4)."
     c = math.exp(-u) + 1.0 / kappa
-    out = 0.5 * df * (u - math.exp(u)) + lower * math.log(c) - upper * math.log(c + q)
-    out += 0.5 * df * math.log(0.5 * df) - math.lgamma(0.5 * df)
-    out += 0.5 * math.log(2.0 * math.pi / curve)
-    return out + math.lgamma(a) - (a - 0.5) * math.log(a) + a - 0.5 * math.log(2.0 * math.pi)
+    out = 0.5 * df * (u - math.exp(u)) + 0.5 * (dof + 1.0 - D) * math.log(c)
+    return out - 0.5 * (dof + 1.0) * math.log(c + q)
+
+
+@njit
+def _find_peak(q, kappa, dof, df, D):
+    "u* and s of (T5)."
+    upper, lower = 0.5 * (dof + 1.0), 0.5 * (dof + 1.0 - D)
+    u, curve = math.log((df + D) / (df + q * (dof + 1.0))), 1.0
+    for _ in range(6):
+        w = math.exp(u)
+        c = 1.0 / w + 1.0 / kappa
+        slope = 0.5 * df * (1.0 - w) - lower / (w * c) + upper / (w * (c + q))
+        curve = 0.5 * df * w - lower / (w * kappa * c * c)
+        curve = max(curve + upper * (1.0 / kappa + q) / (w * (c + q) ** 2), 0.05 * (df + D))
+        step = min(max(slope / curve, -2.0), 2.0)
+        u += step
+        if abs(step) < 1e-3:
+            break
+    return u, curve
 
 
 @njit
@@ -271,12 +278,38 @@ def _student_predictive(prior, stats, k, data, i):
     if w > 0.0:
         c = 1.0 / w + 1.0 / kappa
         return out - 0.5 * D * math.log(c) - 0.5 * (dof + 1.0) * math.log1p(q / c)
-    return out + _sum_weight_out(q, kappa, dof, stats.df[k], D)
+    df = stats.df[k]
+    u, s = _find_peak(q, kappa, dof, df, D)
+    out += 0.5 * df * math.log(0.5 * df) - math.lgamma(0.5 * df)
+    return out + _log_weighted(u, q, kappa, dof, df, D) + math.lgamma(s) - s * math.log(s) + s
+
+
+@njit
+def _propose_weight(rng, prior, stats, k, data, i):
+    "From the gamma of (T5)."
+    if stats.stale[k]:
+        _refresh_student(prior, stats, k)
+    D, kappa = len(prior.mean), prior.kappa + stats.weight[k]
+    q = _distance(stats.white[k], stats.loc[k], data, i)
+    u, s = _find_peak(q, kappa, prior.dof + stats.n[k], stats.df[k], D)
+    data[i, D] = min(max(rng.standard_gamma(s) / s * math.exp(u), 1e-12), 1e12)
+
+
+@njit
+def _weight_excess(prior, stats, k, data, i):
+    if stats.stale[k]:
+        _refresh_student(prior, stats, k)
+    D, kappa, dof = len(prior.mean), prior.kappa + stats.weight[k], prior.dof + stats.n[k]
+    q, df = _distance(stats.white[k], stats.loc[k], data, i), stats.df[k]
+    u, s = _find_peak(q, kappa, dof, df, D)
+    off = math.log(data[i, D]) - u
+    out = _log_weighted(u + off, q, kappa, dof, df, D) - _log_weighted(u, q, kappa, dof, df, D)
+    return out - s * (off - math.expm1(off))
 
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0015
 @njit(nogil=True)
 def _log_tails(u, far, D, prior):
-    "Log density of u = log df, up to a constant, (T5)."
+    "Log density of u = log df, up to a constant, (T6)."
     if abs(u) > 10.0:
         return -np.inf
     df = math.exp(u)
@@ -322,6 +355,25 @@ def _student_density(prior, params, k, data, i):
     return _log_student(q, -log_det, params[k, D + D * D + 1], D)
 
 
+@njit
+def _draw_weight(rng, df, D, far):
+    w = rng.standard_gamma(0.5 * (df + D)) / (0.5 * (df + far))
+    return min(max(w, 1e-12), 1e12)
+
+
+@njit
+def _redraw_weight(rng, prior, params, k, data, i):
+    D, far = len(prior.mean), _student_length(prior, params, k, data, i)
+    data[i, D] = _draw_weight(rng, params[k, D + D * D + 1], D, far)
+
+
+@njit
+def _student_relative(prior, params, k, data, i):
+    D, far = len(prior.mean), _student_length(prior, params, k, data, i)
+    df = params[k, D + D * D + 1]
+    return params[k, D + D * D] - 0.5 * (df + D) * math.log1p(far / df)
+
+
 @njit(nogil=True)
 def _redraw_student(rng, prior, stats, params, z, data):
     D, far = len(prior.mean), np.full(z.shape[0], -1.0)
@@ -338,8 +390,7 @@ def _redraw_student(rng, prior, stats, params, z, data):
         stats.df[:] = df
     for i in range(z.shape[0]):
         if z[i] >= 0:
-            w = rng.standard_gamma(0.5 * (df + D)) / (0.5 * (df + far[i]))
-            data[i, D] = min(max(w, 1e-12), 1e12)
+            data[i, D] = _draw_weight(rng, df, D, far[i])
 
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0016
 def _check_weighted(X, prior):
@@ -403,7 +454,15 @@ student = Likelihood(
     draw=_draw_student,
     log_density=_student_density,
     name_params=_name_student,
-    augmentation=Augmentation(lambda prior: 1, "df", _redraw_student),
+    augmentation=Augmentation(
+        njit(lambda prior: 1),
+        "df",
+        _redraw_student,
+        _redraw_weight,
+        _student_relative,
+        _propose_weight,
+        _weight_excess,
+    ),
     examples=(  # of which rows have a weight of 1, as a sample with next to no tails has
         ({"df": 1e9}, _POINTS[:, :1]),
         (

@@ -382,6 +382,39 @@ def transpose_and_sort(work: BlockedWorkspace) -> None:
 
 
 @cache
+def _make_redraw(kind):
+    "Compile functions that hide latent variables of all steps, and that draw them given the path."
+    if kind is None:
+
+        @njit(nogil=True)
+        def hide_nothing(prior, sequences):
+            "Steps have no latent variables."
+
+        @njit(nogil=True)
+        def redraw_nothing(rng, prior, params, z, sequences):
+            "Steps have no latent variables."
+
+        return hide_nothing, redraw_nothing
+    n_latents, redraw_given = kind.n_latents, kind.redraw_given
+
+    @njit(nogil=True)
+    def hide(prior, sequences):
+        data, n = sequences.data, n_latents(prior)
+        data[:, data.shape[1] - n :] = 0.0
+
+    @njit(nogil=True)
+    def redraw(rng, prior, params, z, sequences):
+        data, marks, n = sequences.data, sequences.marks, n_latents(prior)
+        for t in range(z.shape[0]):
+            if marks[t] & MISSING_STEP == 0:
+                redraw_given(rng, prior, params, z[t], data, t)
+            else:
+                data[t, data.shape[1] - n :] = 1.0
+
+    return hide, redraw
+
+
+@cache
 def make_blocked(emission: Emission) -> Callable:
     """Compile the draw of all states at once for an emission.
 
@@ -393,12 +426,13 @@ def make_blocked(emission: Emission) -> Callable:
         larger capacity, to be called again with larger arrays and `resumed` True.
     """
     draw_parameters, extend = make_draw_parameters(emission), _make_extend(emission)
-    ffbs = make_ffbs(emission)
+    ffbs, (hide, redraw) = make_ffbs(emission), _make_redraw(emission.augmentation)
 
     @njit(nogil=True)
     def blocked(rng, state, work, parent, prior, sequences, resumed):
         if not resumed:
             draw_parameters(rng, state, work, prior)
+            hide(prior, sequences)
         if work.u.shape[0] > 0:
             if not resumed:
                 _draw_slices(rng, state, work, sequences.marks)
@@ -406,6 +440,7 @@ def make_blocked(emission: Emission) -> Callable:
                 return False
         transpose_and_sort(work)
         ffbs(rng, state, work, prior, sequences)
+        redraw(rng, prior, work.params, state.z, sequences)
         return True
 
     return blocked

@@ -348,6 +348,8 @@ def make_emission(fam: Likelihood) -> Emission:
     """
     assert fam.move is not None and fam.kept is not None  # `Likelihood` has filled these in
     log_predictive, log_density = fam.log_predictive, fam.log_density
+    if fam.augmentation is not None:
+        log_density = fam.augmentation.log_relative
     draw_one, clear_one = fam.draw, fam.clear
 
     def read(X, missing, prior, **hyper):

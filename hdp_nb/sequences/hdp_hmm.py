@@ -28,6 +28,7 @@ from hdp_nb.mcmc.priors import (
     is_free,
     resample_from,
 )
+from ..mixtures.likelihood import make_settle
 from ..processes.dp import resample_concentration
 from .emissions import Emission
 from ..utils.special import antoniak, draw_weighted, sample_dirichlet
@@ -412,6 +413,7 @@ def make_direct(emission: Emission) -> Callable:
         number of steps, or the step before which it stopped for lack of an empty slot.
     """
     add, remove, weigh = emission.add, emission.remove, emission.weigh
+    hide, settle = make_settle(emission.augmentation)
 
     @njit(nogil=True)
     def direct(rng, state, work, parent, prior, sequences, start):
@@ -426,7 +428,7 @@ def make_direct(emission: Emission) -> Callable:
             if n_k[k] > 0:
                 high = k
         size = min(capacity, 4 * (max(free, high) // 4 + 1))
-        p = work.p[:size]
+        p, kept = work.p[:size], np.empty(data.shape[-1])
         for t in range(start, z.shape[0]):
             if free == capacity:
                 return t
@@ -452,6 +454,7 @@ def make_direct(emission: Emission) -> Callable:
                 ab[free] = max(alpha * beta_u[()], 1e-100)
             fit = ones if missing else f
             if not missing:
+                hide(prior, data, t, kept)
                 weigh(prior, stats, data, t, size, f)
             if last:
                 _weigh_after(p, ab, n_ab[a], fit)
@@ -466,7 +469,10 @@ def make_direct(emission: Emission) -> Callable:
                     p[a] = from_a * (to_b + own + n_ba[b, a]) / (conc + n_a[a] + 1.0) * fit[a]
                 if a != b and kappa > 0.0:
                     p[b] = (ab[b] + n_ab[a, b]) * (to_b + kappa + n_ba[b, b]) * row[b] * fit[b]
+            old = k if n_k[k] > 0 else free
             k = draw_weighted(rng, p, partial)
+            if not missing:
+                k = settle(rng, prior, stats, data, t, k, old, kept)
             if k == free:
                 instantiate_state(rng, state, parent, k, True)
                 ab[k] = max(alpha * beta[k], 1e-100)

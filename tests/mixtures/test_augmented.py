@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from hdp_nb import HDPHMM, DPMixture, load_model
 from hdp_nb.mcmc.chain import run_chain
@@ -30,6 +30,9 @@ def with_latents(fam, i, seed=0):
     prior = fam.make_prior(**{**hyper, fam.augmentation.learned: 2.0})
     data, n = fam.check_data(X, prior), fam.augmentation.n_latents(prior)
     latents = np.random.default_rng(seed).gamma(1.5, 1 / 1.5, (len(data), n))
+    if fam is negative_binomial:  # what the gains add up to, for all components
+        x, g = data[:, : n - 1], latents[:, 1:]
+        latents[:, 0] = (x * np.log(g) - special.gammaln(x + 1)).sum(axis=1)
     return prior, fam.augmentation.remember(prior, data, latents)
 
 
@@ -67,11 +70,21 @@ def test_a_new_student_row_has_a_density():
 
 
 def test_a_new_count_has_a_probability():
-    for size, n, off in ((0.5, 0, 0.05), (3.0, 3, 0.01), (3.0, 50, 1e-3), (1e6, 5, 1e-4)):
+    for size, n, off in (
+        (0.5, 0, 0.05),
+        (3.0, 3, 0.01),
+        (3.0, 50, 1e-3),
+        (3.0, 200, 1e-3),
+        (1e6, 5, 1e-4),
+    ):
         prior = negative_binomial.make_prior(shape=2.0, rate=0.5, size=size)
-        seen = np.column_stack([np.arange(n) % 7, np.ones(n)]).astype(float)
+        seen = (
+            negative_binomial.check_data(np.arange(n)[:, None] % 7, prior)
+            if n
+            else np.empty((0, 3))
+        )
         slots = filled(negative_binomial, prior, seen)
-        rows = np.column_stack([np.arange(3000.0), np.zeros(3000)])
+        rows = np.column_stack([np.arange(3000.0), np.zeros((3000, 2))])
         log_p = [negative_binomial.log_predictive(prior, slots, 0, rows, i) for i in range(3000)]
         assert np.exp(log_p).sum() == pytest.approx(1, abs=off)
 
@@ -179,8 +192,10 @@ def test_mixtures_are_exact(name, moves, n=20_000):
     target = posterior(name, in_a_mixture)
     chain = run_chain(AugmentedSampler(sampler), np.random.default_rng(0), n, thin=1)
     assert posterior_error([sample["z"] for sample in chain.samples], target) < 0.025
-    fixed = run_chain(sampler, np.random.default_rng(0), 4000, thin=1)  # weights are never drawn
-    assert posterior_error([sample["z"] for sample in fixed.samples], target) > 0.1
+    flat = fam.make_prior(**hyper, **{learned: 1e6})  # Normal, or Poisson
+    fixed = AugmentedSampler(DPMixtureSampler(fam, rows, flat, 0.8, None))
+    chain = run_chain(fixed, np.random.default_rng(0), 4000, thin=1)
+    assert posterior_error([sample["z"] for sample in chain.samples], target) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -200,8 +215,10 @@ def test_hidden_markov_models_are_exact(name, method, n):
     target = posterior(name, in_a_sequence)
     chain = run_chain(AugmentedSampler(sampler), np.random.default_rng(0), n, thin=1)
     assert posterior_error([sample.z for sample in chain.samples], target) < 0.025
-    fixed = run_chain(sampler, np.random.default_rng(0), 4000, thin=1)
-    assert posterior_error([sample.z for sample in fixed.samples], target) > 0.1
+    flat, _ = check_sequences(rows, [3, 2], name, None, **hyper, **{learned: 1e6})
+    fixed = AugmentedSampler(HMMSampler(hmm_emission(name), flat, sequences, method, **held))
+    chain = run_chain(fixed, np.random.default_rng(0), 4000, thin=1)
+    assert posterior_error([sample.z for sample in chain.samples], target) > 0.1
 
 
 # --- estimators -----------------------------------------------------------------------------------
