@@ -2290,6 +2290,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                 'hdp_nb/models/sequence_models.py'),
                                                'hdp_nb.models.sequence_models.HDPHMM._judged': ( '10_models/sequence_models.html#hdphmm._judged',
                                                                                                  'hdp_nb/models/sequence_models.py'),
+                                               'hdp_nb.models.sequence_models.HDPHMM._label': ( '10_models/sequence_models.html#hdphmm._label',
+                                                                                                'hdp_nb/models/sequence_models.py'),
                                                'hdp_nb.models.sequence_models.HDPHMM._parts': ( '10_models/sequence_models.html#hdphmm._parts',
                                                                                                 'hdp_nb/models/sequence_models.py'),
                                                'hdp_nb.models.sequence_models.HDPHMM._restore': ( '10_models/sequence_models.html#hdphmm._restore',

@@ -429,9 +429,11 @@ class DPMixture(ClusterMixin, SampledModel):
         """
         check_is_fitted(self)
         X, sampler = self._rows(X), self._sampler()
-        for i, (z, alpha) in enumerate(zip(self.samples_["z"], self.samples_["alpha"])):
-            of = self._of_sample(sampler, i)
-            yield z, of.log_weights(of.state(z, alpha), X)
+        of = lambda i, z, alpha: (one := self._of_sample(sampler, i)).log_weights(
+            one.state(z, alpha), X
+        )
+        samples = zip(self.samples_["z"], self.samples_["alpha"])
+        return ((z, of(i, z, alpha)) for i, (z, alpha) in enumerate(samples))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most probable cluster of every row of X.

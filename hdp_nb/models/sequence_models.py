@@ -86,13 +86,14 @@ class HDPHMM(SampledModel):
         concentration of the groups' weights around the global ones; a list has one for each.
     kappa : float >= 0 or prior
         Extra weight of staying in a state (Fox et al. 2008). A number is held fixed, a prior is
-        learned, from 1.
+        learned, from 1. The default says little: states may last from one step to thousands. 0 is
+        the model of Teh et al., which knows of no staying.
     max_states : int
         Number of states of the weak limit; and of the chains that begin with many, see `init`.
-    sampler : "direct", "beam" or "weak_limit"
+    sampler : "auto", "direct", "beam" or "weak_limit"
         One step after the other; whole sequences, exact (Van Gael et al. 2008); whole sequences,
-        with at most `max_states` states, which needs the fewest sweeps where states last long (with
-        a `kappa` that is learned, direct assignment gets there in some thousands).
+        with at most `max_states` states, which needs the fewest sweeps where states last long.
+        "auto" is "weak_limit", but "direct" for likelihoods without explicit parameters.
     moves : "auto" or int
         Moves that split and merge states, before every sweep, so that chains forget where they
         began (notebook 07_sequences/11_moves): "auto" is as many as a third of a sweep's time
@@ -123,7 +124,10 @@ class HDPHMM(SampledModel):
         Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or what `expected` of
         the likelihood returns.
     labels_ : int array, shape (N,)
-        State of every step of the fit, 0 the one with the most steps.
+        State of every step of the fit, the most probable one by the sample that is shown, of which
+        0 is the state with the most steps.
+    sampler_ : str
+        The sampler that `sampler` stands for.
     {n_features_in_, vocabulary_}
     digest_ : str
         Of the steps and where sequences end, by which `check_steps` knows them.
@@ -160,7 +164,7 @@ class HDPHMM(SampledModel):
 
     _counts = StateCounts
     _left_out = ("step", "stretches")
-    _absent = {"vocabulary_": None, "digest_": None}
+    _absent = {"vocabulary_": None, "digest_": None, "sampler_": None}
     _least_burn_in = 300  # the moves are annealed for as long
 
     def __init__(
@@ -170,9 +174,9 @@ class HDPHMM(SampledModel):
         prior=None,
         alpha=Gamma(1, 1),
         gamma=Gamma(1, 1),
-        kappa=0.0,
+        kappa=Gamma(1, 0.01),
         max_states=50,
-        sampler="direct",
+        sampler="auto",
         moves="auto",
         init="opposite",
         n_iter=1000,
@@ -288,9 +292,21 @@ class HDPHMM(SampledModel):
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // _COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].z for i in few])])
         self._show(emission, prior, self.samples_[self.best_])
-        self.labels_ = np.argsort(self.order_)[self.samples_[self.best_].z]
+        self.labels_ = self._label(emission, prior, given, group)
         self._conclude()
         return self
+
+    def _label(self, emission, prior, sequences, group):
+        "The most probable state of every step of the fit, by the sample that is shown."
+        sample, out = self.samples_[self.best_], np.empty(len(sequences.marks), np.int64)
+        hidden = forget_latents(emission, prior, sequences)
+        group = np.zeros(len(hidden.offsets) - 1, int) if group is None else group
+        for g in np.unique(group):
+            part, steps = take_sequences(hidden, np.flatnonzero(group == g))
+            of_group = sample if self.groups_ is None else in_group(sample, g)
+            proba = decode(emission, prior, of_group, part, "posterior")
+            out[steps] = proba[:, self.order_].argmax(axis=1)
+        return out
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -343,7 +359,10 @@ class HDPHMM(SampledModel):
             del values["gamma_group"]
         for name, (start, its_prior) in values.items():
             options |= {name: start, f"{name}_prior": its_prior if its_prior.free else None}
-        options |= {"method": self.sampler, "max_states": self.max_states}
+        self.sampler_ = self.sampler
+        if self.sampler == "auto":
+            self.sampler_ = "direct" if emission.draw is None else "weak_limit"
+        options |= {"method": self.sampler_, "max_states": self.max_states}
         if first is None:
             return self._with_state_moves(HMMSampler(emission, prior, sequences, **options))
         return self._with_state_moves(
@@ -421,7 +440,7 @@ class HDPHMM(SampledModel):
 
     def _judged(self):
         used = self.traces_["n_states"][:, self.burn_in_ :]
-        full = self.sampler == "weak_limit" and np.nanmedian(used) >= self.max_states
+        full = self.sampler_ == "weak_limit" and np.nanmedian(used) >= self.max_states
         return super()._judged() | {"limit": f"max_states={self.max_states}" if full else ""}
 
     def _components(self):

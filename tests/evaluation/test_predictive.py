@@ -85,7 +85,8 @@ def test_steps_with_memory_are_seen():
         e = 0.7 * e + 0.7 * rng.normal()
         x.append(6.0 * k + e)
     x = np.array(x)
-    model = HDPHMM(emission="normal", init=z, n_iter=30, thin=3, n_jobs=1, random_state=0)
+    options = {"sampler": "direct", "kappa": 0, "init": z, "n_iter": 30, "thin": 3}
+    model = HDPHMM(emission="normal", **options, n_jobs=1, random_state=0)
     model.fit(x)
     found = check_steps(model, x, n_samples=5)
     assert set(verdicts(found, "succession")) == {"misfit"}

@@ -45,14 +45,20 @@ MODELS = {
         clouds,
         {},
     ),
-    "direct": (HDPHMM(emission="normal", n_iter=8, moves=0, random_state=0), regimes, {}),
+    "direct": (
+        HDPHMM(emission="normal", sampler="direct", kappa=0, n_iter=8, moves=0, random_state=0),
+        regimes,
+        {},
+    ),
     "weak limit": (
-        HDPHMM(emission="normal", sampler="weak_limit", n_iter=20, moves=0, random_state=0),
+        HDPHMM(
+            emission="normal", sampler="weak_limit", kappa=0, n_iter=20, moves=0, random_state=0
+        ),
         regimes,
         {},
     ),
     "groups": (
-        HDPHMM(emission="normal", n_iter=8, moves=0, random_state=0),
+        HDPHMM(emission="normal", sampler="direct", kappa=0, n_iter=8, moves=0, random_state=0),
         regimes,
         {"lengths": [100, 150, 150], "groups": ["b", "a", "b"]},
     ),
