@@ -147,7 +147,7 @@ def study(case, seed, options):
         "case": case,
         "seed": seed,
         "states": int((shares >= 0.01).sum()),
-        "of": len(np.unique(z)),
+        "of": int((np.bincount(z) >= 0.01 * len(z)).sum()),
         "ari": round(float(adjusted_rand_score(z, model.labels_)), 3),
         "accuracy": round(accuracy(z, model.labels_), 3),
         "told": round(told, 3),

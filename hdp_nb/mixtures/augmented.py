@@ -22,7 +22,8 @@ class AugmentedState(NamedTuple):
     base : NamedTuple
         State of the sampler inside.
     latents : float array, shape (n, n_latents)
-        Latent variables of all rows.
+        Latent variables of all rows; if some cells of the data are missing or rounded, their other
+        columns, too.
     """
 
     base: Any
@@ -87,7 +88,11 @@ class AugmentedSampler:
         self.base = base
         inner, _ = innermost(base)
         self._kind, self._data, self._prior = inner.augmentation, inner.data, inner.prior
-        self._n_latents = self._kind.n_latents(inner.prior)
+        self._n_kept = self._kind.n_latents(inner.prior)
+        self._cells = self._kind.cells and self._kind.cells(inner.prior, inner.data)
+        if self._cells:  # all columns are kept, since some are drawn
+            *self._cells, self._data = self._cells
+            self._n_kept = self._data.shape[1]
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."
@@ -119,8 +124,10 @@ class AugmentedSampler:
         params = sampler.new_params(len(state.stats[0]))
         z = sampler.observed(state)
         self._kind.redraw(rng, sampler.prior, state.stats, params, z, data)
+        if self._cells:
+            self._kind.redraw_cells(rng, sampler.prior, params, z, data, *self._cells)
         sampler.recount(state)
-        return AugmentedState(inside, data[:, -self._n_latents :].copy())
+        return AugmentedState(inside, data[:, -self._n_kept :].copy())
 
     def _learned(self, state):
         "The hyperparameter that the latent variables depend on."
@@ -145,14 +152,15 @@ class AugmentedSampler:
 
     def snapshot(self, state: AugmentedState) -> Any:
         "Return what `base` keeps of its state, and the latent variables and hyperparameter."
-        kept, latents = self.base.snapshot(state.base), state.latents.astype(np.float32)
+        exact = state.latents.dtype if self._cells else np.float32
+        kept, latents = self.base.snapshot(state.base), state.latents.astype(exact)
         if isinstance(kept, dict):
             return {**kept, "latents": latents, "learned": self._learned(state).copy()}
         return kept._replace(latents=latents)
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."
-        shape = len(self._data), self._n_latents
+        shape = len(self._data), self._n_kept
         latents = state["latents"] if isinstance(state, dict) else state.latents
         check_entries("latents", latents, shape=shape)
         base = on_data(self.base, self._kind.remember(self._prior, self._data, latents))

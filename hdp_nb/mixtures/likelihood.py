@@ -46,6 +46,11 @@ class Augmentation(NamedTuple):
     log_relative : jitted (prior, params, k, data, i) -> float
         Log density of row i given explicit parameters in row k, its latent variables summed out,
         up to a term that all components share.
+    cells : (prior, data) -> rows, low, high, data; or None, optional
+        Which rows have cells that are not known exactly, and between which numbers each of their
+        cells lies, equal ones where it is known; and the data with a number in every cell.
+    redraw_cells : jitted (rng, prior, params, z, data, rows, low, high), optional
+        Draws these cells given parameters and all else, in place. Given together with `cells`.
     log_excess : jitted (prior, stats, k, data, i) -> float
         Log of the joint density of row i and its latent variables, over the product of the
         predictive, as it sums them out, and the density that `propose` draws from. It is near 0,
@@ -59,6 +64,8 @@ class Augmentation(NamedTuple):
     log_relative: Callable
     propose: Callable
     log_excess: Callable
+    cells: Callable | None = None
+    redraw_cells: Callable | None = None
 
     def forget(self, prior: Any, data: np.ndarray) -> np.ndarray:
         "Copy rows without the values of their latent variables, which predictives then sum out."
@@ -67,9 +74,9 @@ class Augmentation(NamedTuple):
         return data
 
     def remember(self, prior: Any, data: np.ndarray, latents: np.ndarray) -> np.ndarray:
-        "Copy rows with these values of their latent variables."
+        "Copy rows with these values of their latent variables, or of all that `cells` concerns."
         data = data.copy()
-        data[:, -self.n_latents(prior) :] = latents
+        data[:, -latents.shape[1] :] = latents
         return data
 
 

@@ -217,7 +217,7 @@ def _log_ways(A, x):
         out *= (A + i) / (i + 1.0)
     return math.log(out)
 
-
+# %% ../../nbs/03_mixtures/09_negative_binomial.ipynb #6e9b0021
 @njit
 def _negative_binomial_predictive(prior, stats, k, data, i):
     D, out = len(prior.shape), data[i, len(prior.shape)]

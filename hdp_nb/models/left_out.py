@@ -65,7 +65,11 @@ def _folds(fold: np.ndarray) -> Iterator[np.ndarray]:
 
 # %% ../../nbs/10_models/20_left_out.ipynb #0f442f01
 def log_rows(
-    sampler: DPMixtureSampler, z: np.ndarray, alpha: float, fold: np.ndarray
+    sampler: DPMixtureSampler,
+    z: np.ndarray,
+    alpha: float,
+    fold: np.ndarray,
+    seen: np.ndarray | None = None,
 ) -> np.ndarray:
     """Compute the log predictive densities of rows that are left out, by one sample of a mixture.
 
@@ -77,6 +81,8 @@ def log_rows(
     alpha : float
     fold : int array, shape (n,)
         From `draw_folds`.
+    seen : array, optional
+        The rows as they were seen, where the sampler's have cells that were drawn.
 
     Returns
     -------
@@ -84,10 +90,11 @@ def log_rows(
         Natural logarithms by (L1), in the order of the rows.
     """
     log_p, data = np.zeros(len(z)), sampler.data
+    seen = data if seen is None else seen
     for out in _folds(fold):
         rest = sampler.with_data(data[~out])
         state = rest.state(np.unique(z[~out], return_inverse=True)[1], alpha)
-        log_p[out] = logsumexp(rest.log_weights(state, data[out]), axis=1)
+        log_p[out] = logsumexp(rest.log_weights(state, seen[out]), axis=1)
     return log_p[fold >= 0]
 
 # %% ../../nbs/10_models/20_left_out.ipynb #ca0ae271

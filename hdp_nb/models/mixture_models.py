@@ -263,7 +263,7 @@ class DPMixture(ClusterMixin, SampledModel):
         fold = draw_folds(np.ones(len(self.data_)), MOST_ROWS)
         zs, alphas = self.samples_["z"], self.samples_["alpha"]
         predict = lambda chain: [
-            log_rows(self._of_sample(sampler, i), zs[i], alphas[i], fold)
+            log_rows(self._of_sample(sampler, i), zs[i], alphas[i], fold, sampler.data)
             for i in self._few_of(chain)
         ]
         within = self._gate(chains, best, predict, np.flatnonzero(fold >= 0))
@@ -390,7 +390,9 @@ class DPMixture(ClusterMixin, SampledModel):
         check_rows(X, "a table of shape (n, n_columns)")
         if fam.scalar and np.ndim(X) == 1:
             X = np.reshape(X, (-1, 1))
-        return validate_data(self, X, reset=reset, accept_sparse="csr" if fam.sparse else False)
+        gaps = fam.augmentation is not None and fam.augmentation.cells is not None
+        sparse, finite = "csr" if fam.sparse else False, "allow-nan" if gaps else True
+        return validate_data(self, X, reset=reset, accept_sparse=sparse, ensure_all_finite=finite)
 
     def _take(self, X: Any) -> DPMixtureSampler:
         "Take X as the rows of the fit; return the sampler over them."

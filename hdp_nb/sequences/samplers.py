@@ -149,7 +149,9 @@ def check_sequences(
         raise ValueError(f"X must be an array of numbers, got {type(X).__name__}: {e}") from None
     if X.ndim not in (1, 2) or X.size == 0:
         raise ValueError(f"X must have one row per step, and at least one, got shape {X.shape}")
-    missing, lengths = np.isnan(X.reshape(len(X), -1)).any(axis=1), _check_lengths(lengths, len(X))
+    gone, lengths = np.isnan(X.reshape(len(X), -1)), _check_lengths(lengths, len(X))
+    by_cell = kind.augmentation is not None and kind.augmentation.cells is not None
+    missing = gone.all(axis=1) if by_cell else gone.any(axis=1)
     given = {"n_symbols": n_symbols, "eta": eta}
     hyper |= {name: value for name, value in given.items() if value is not None}
     prior, data, missing = kind.read(X, missing, prior, **hyper)

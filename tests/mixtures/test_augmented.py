@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import special, stats
+from sklearn.metrics import adjusted_rand_score
 
 from hdp_nb import HDPHMM, DPMixture, load_model
 from hdp_nb.mcmc.chain import run_chain
@@ -14,7 +15,7 @@ from hdp_nb.mixtures.augmented import AugmentedSampler
 from hdp_nb.mixtures.dp import DPMixtureSampler
 from hdp_nb.mixtures.negative_binomial import negative_binomial
 from hdp_nb.mixtures.split_merge import MixtureMoves
-from hdp_nb.mixtures.student import student
+from hdp_nb.mixtures.student import draw_between, student
 from hdp_nb.mixtures.testing import IDENTITIES, filled
 from hdp_nb.processes.dp import log_eppf
 from hdp_nb.sequences.emissions import hmm_emission
@@ -154,9 +155,10 @@ CASES = {
 }
 
 
-def posterior(name, log_prior):
+def posterior(name, log_prior, marginal=None):
     "Of partitions of five rows; the hyperparameter is learned, and summed out on a grid."
-    _, _, _, _, marginal, prior = CASES[name]
+    _, _, _, _, own, prior = CASES[name]
+    marginal = marginal or own
     grid = np.exp(np.linspace(math.log(0.05), math.log(60), 12))
     known = [{} for _ in grid]
 
@@ -308,3 +310,133 @@ def test_states_that_cannot_be(tmp_path):
     for wrong in (-state.latents, state.latents[:3], 2 * state.latents):
         with pytest.raises(ValueError):
             sampler.check(state._replace(latents=wrong))
+
+
+# --- cells that are missing, or rounded -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "a, b",
+    [(-np.inf, np.inf), (-0.3, 0.4), (-1.0, 3.0), (0.5, 0.9), (-9.0, -8.5), (2.0, np.inf), (-4, 0)],
+)
+def test_normal_numbers_between_two_others(a, b):
+    rng = np.random.default_rng(0)
+    x = np.array([draw_between(rng, float(a), float(b)) for _ in range(20_000)])
+    assert a <= x.min() and x.max() <= b
+    assert stats.kstest(x, stats.truncnorm(a, b).cdf).pvalue > 1e-3
+
+
+ROUNDED = np.array([0.0, 0.0, 1.0, 1.0, 5.0])
+
+
+def test_rounded_rows_are_exact(n=20_000):
+    "Against Student probabilities of the cells; taken as exact numbers they are something else."
+    prior = CASES["student"][5]
+
+    def marginal(rows, df):
+        m, u = np.linspace(-30, 40, 701)[:, None], np.linspace(-4.5, 9, 91)
+        v = np.exp(u)[None]
+        log_f = stats.norm.logpdf(m, 0.5, np.sqrt(v / 0.3)) + np.log(v)
+        log_f = log_f + stats.invgamma.logpdf(v, 1.5, scale=0.3)
+        for i in rows:
+            ends = (ROUNDED[i] + np.array([-0.5, 0.5])[:, None, None] - m) / np.sqrt(v)
+            inside = stats.t.cdf(ends[1], df) - stats.t.cdf(ends[0], df)
+            log_f = log_f + np.log(np.maximum(inside, 1e-300))
+        return math.log(np.exp(log_f).sum() * (m[1, 0] - m[0, 0]) * (u[1] - u[0]))
+
+    target = posterior("student", in_a_mixture, marginal)
+    for grid, right in ((1.0, True), (0.0, False)):
+        given = student.make_prior(**STUDENT, df=prior, grid=grid)
+        sampler = AugmentedSampler(DPMixtureSampler(student, ROUNDED, given, 0.8, None))
+        chain = run_chain(sampler, np.random.default_rng(0), n if right else 4000, thin=1)
+        error = posterior_error([sample["z"] for sample in chain.samples], target)
+        assert error < 0.025 if right else error > 0.05, (grid, error)
+
+
+def test_a_missing_cell_is_exact(n=20_000):
+    "One cell of a row in the plane; with next to no tails the marginal is known."
+    rows = np.array([[0.1, 0.0], [0.4, 0.7], [2.0, np.nan], [2.3, 1.9], [-0.2, 0.3]])
+    prior = student.make_prior(2, [0.5, 0.5], 0.3, 3.5, [[0.6, 0.3], [0.3, 0.6]], df=1e9)
+    data = student.check_data(rows, prior)
+
+    def log_joint(z):
+        z, out = np.array(z), log_eppf(np.bincount(z), 0.8)
+        for k in range(z.max() + 1):
+            block = [i for i in np.flatnonzero(z == k) if i != 2]
+            slots = filled(student, prior, data, block, capacity=1)
+            out += student.log_marginal(prior, slots, 0)
+            if z[2] == k:
+                out += student.log_predictive(prior, slots, 0, data, 2)
+        return out
+
+    target = exact_posterior(5, log_joint)
+    sampler = AugmentedSampler(DPMixtureSampler(student, rows, prior, 0.8, None))
+    chain = run_chain(sampler, np.random.default_rng(0), n, thin=1)
+    assert posterior_error([sample["z"] for sample in chain.samples], target) < 0.025
+    full = np.where(np.isnan(rows), 0.5, rows)  # the control: the prior mean put in its place
+    sampler = AugmentedSampler(DPMixtureSampler(student, full, prior, 0.8, None))
+    chain = run_chain(sampler, np.random.default_rng(0), 4000, thin=1)
+    assert posterior_error([sample["z"] for sample in chain.samples], target) > 0.05
+
+
+def test_the_cells_that_a_row_has():
+    "Predictives of a row with gaps add up the full one; an empty row is certain."
+    prior, data = with_latents(student, 1)
+    slots = filled(student, prior, data)
+    gap, u = data[:1].copy(), np.linspace(-12, 12, 2001)
+    gap[0, 1] = np.nan
+    rows = np.repeat(data[:1], len(u), axis=0)
+    rows[:, 1] = np.sinh(u)
+    p = np.exp([student.log_predictive(prior, slots, 0, rows, i) for i in range(len(u))])
+    total = np.log((p * np.cosh(u)).sum() * (u[1] - u[0]))
+    assert student.log_predictive(prior, slots, 0, gap, 0) == pytest.approx(total, abs=1e-5)
+    gap[0, :3] = np.nan
+    assert student.log_predictive(prior, slots, 0, gap, 0) == 0.0
+
+
+def test_mixtures_of_rows_with_gaps(tmp_path):
+    X, z = rows_with_tails()
+    rng = np.random.default_rng(1)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    X[5] = np.nan
+    model = DPMixture("student", n_iter=300, random_state=0).fit(X)
+    some = ~np.isnan(X).any(axis=1)
+    assert (np.bincount(model.labels_) > 8).sum() == 3
+    assert adjusted_rand_score(z[some], model.labels_[some]) > 0.95
+    assert model.samples_["latents"].shape[2] == 3 and np.isfinite(model.samples_["latents"]).all()
+    assert np.isfinite(model.score_samples(X)).all() and abs(model.score_samples(X[5:6])[0]) < 1e-9
+    model.save(tmp_path / "m.npz")
+    assert load_model(tmp_path / "m.npz").score(X) == model.score(X)
+    with pytest.raises(ValueError, match="X must have a number in every column, got none in col"):
+        DPMixture("student").fit(np.column_stack([X, np.full(400, np.nan)]))
+    with pytest.raises(ValueError, match="NaN"):
+        DPMixture("normal").fit(X)
+
+
+def test_rounded_steps_are_no_states():
+    rng = np.random.default_rng(0)
+    z = np.repeat(rng.integers(3, size=30), 20)
+    X = (np.array([[0, 0], [6, 0], [0, 6.0]])[z] + rng.normal(size=(600, 2))).round()
+    X[rng.random(600) < 0.05, 0] = np.nan
+    X[40:60] = np.nan
+    model = HDPHMM(emission="student", n_iter=300, random_state=0).fit(X)
+    assert (model.prior_["grid"] == 1).all()
+    assert (np.bincount(model.labels_) > 6).sum() == 3
+    assert adjusted_rand_score(z, model.labels_) > 0.9
+    assert np.isfinite(model.score(X))
+
+
+@pytest.mark.parametrize(
+    "column, unit",
+    [
+        (np.arange(40) % 7 * 0.5 - 1, 0.5),
+        (np.arange(40) % 7 * 1000.0 + 1000, 1000.0),
+        (np.arange(40) % 7, 0),  # counts
+        (np.arange(40) % 2, 0),
+        (np.arange(40) * 0.1, 0),  # each value once
+        (np.arange(40) % 7 * 0.5 + (np.arange(40) % 2) * 1e-3, 0),
+    ],
+)
+def test_columns_on_a_grid_are_found(column, unit):
+    assert student.default_prior(column).grid[0] == pytest.approx(unit)
+    assert student.default_prior(column, grid=0).grid[0] == 0
