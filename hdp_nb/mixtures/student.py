@@ -429,7 +429,7 @@ def _student_density(prior, params, k, data, i):
         return log_det + 0.5 * (D * math.log(w / (2.0 * math.pi)) - w * q)
     return _log_student(q, -log_det, params[k, D + D * D + 1], D)
 
-
+# %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0030
 @njit
 def _draw_weight(rng, df, D, far):
     w = rng.standard_gamma(0.5 * (df + D)) / (0.5 * (df + far))

@@ -413,7 +413,7 @@ def _make_redraw(kind):
 
     return hide, redraw
 
-
+# %% ../../nbs/07_sequences/04_blocked.ipynb #4b7c0001
 @cache
 def make_blocked(emission: Emission) -> Callable:
     """Compile the draw of all states at once for an emission.
