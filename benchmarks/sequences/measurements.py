@@ -1,17 +1,24 @@
-"""States of measurements as people have them: tails, overdispersed counts, gaps, short sequences.
+"""States and clusters of measurements: tails, overdispersed counts, rounding, gaps.
 
-    python -m benchmarks.sequences.measurements [--cases returns spikes] [--variants student normal]
+    python -m benchmarks.sequences.measurements [--cases returns spikes] [--seeds 0 1] [--peers]
 
-Every case has planted states. Of a fit by `HDPHMM(emission=..., random_state=0)`: states that hold
-at least 1% of the steps, adjusted Rand index, accuracy of the best matching of states, and the
-verdict. Beside it the accuracy of the most probable path given the planted parameters, which no fit
-can be expected to beat, and, with `--peers`, hmmlearn's usual recipe: the number of states by BIC
-from 1 to 8 over three starts. The table is results/measurements.json.
+Every case has planted states, or clusters. Of a default fit with `emission="student"`,
+`"negative_binomial"` or `"categorical"` (of rows with `likelihood="student"`): states that hold at
+least 1% of the steps, adjusted Rand index, accuracy of the best matching of states, the verdict and
+CPU seconds; and the same with `"normal"` or `"poisson"`. Beside it the accuracy of the most
+probable path, or partition, given the planted parameters, which no fit can be expected to beat.
+With `--peers`, which goes on from the file, hmmlearn's usual recipe: the number of states by BIC,
+from 1 to 8 over three starts; for rows scikit-learn's mixture by BIC. The table is
+results/measurements.json.
 """
 
 import argparse
 import time
 import warnings
+
+from benchmarks.common import machine, save, saved
+
+PLAIN = {"student": "normal", "negative_binomial": "poisson"}
 
 
 def chain(rng, n, P):
@@ -80,6 +87,24 @@ def draw(case, seed):
         z = np.concatenate([chain(rng, n, P) for n in lengths])
         X, kind = mean[z] + rng.normal(size=(len(z), 2)), "student"
         log_f = [-0.5 * ((X - m) ** 2).sum(axis=1) for m in mean]
+    elif case == "rounded":
+        P, mean = staying(3, 0.95), np.array([[0, 0], [5, 0], [0, 5.0]])
+        z = chain(rng, 2000, P)
+        X, kind = (mean[z] + rng.normal(size=(2000, 2))).round(), "student"
+        log_f = [-0.5 * ((X - m) ** 2).sum(axis=1) for m in mean]
+    elif case in ROWS:
+        mean = 10.0 * np.array([[0, 0], [1, 0], [0, 1], [1, 1]])
+        z, P, kind = rng.integers(4, size=1500), None, "student"
+        w = rng.chisquare(4, 1500) / 4 if case == "rows with tails" else np.ones(1500)
+        X = mean[z] * (0.5 if case == "rounded rows" else 1.0)
+        X += rng.normal(size=X.shape) / np.sqrt(w)[:, None]
+        if case == "rounded rows":
+            X, mean = X.round(), mean / 2
+        log_f = [-0.5 * ((X - m) ** 2).sum(axis=1) for m in mean]
+        if case == "rows with gaps":
+            gone = rng.random(X.shape) < 0.1
+            log_f = [-0.5 * np.where(gone, 0, (X - m) ** 2).sum(axis=1) for m in mean]
+            X[gone] = np.nan
     elif case == "symbols":
         P, phi = staying(6, 0.9), rng.dirichlet(np.full(20, 0.3), 6)
         z = chain(rng, 5000, P)
@@ -108,11 +133,16 @@ def draw(case, seed):
             X[start : start + int(rng.integers(1, 100))] = np.nan
         log_f = [np.where(np.isnan(X[:, 0]), 0.0, f) for f in log_f]
     log_f = np.ascontiguousarray(np.array(log_f).T)
+    if P is None:
+        return X, lengths, z, kind, accuracy(z, log_f.argmax(axis=1))
     all_lengths = [len(z)] if lengths is None else lengths
     return X, lengths, z, kind, accuracy(z, best_path(log_f, P, all_lengths))
 
 
+ROWS = ("rows with tails", "rounded rows", "rows with gaps", "normal rows")
 CASES = (
+    *ROWS,
+    "rounded",
     *("returns", "tails", "spikes", "poisson spikes", "ragged", "symbols", "ten columns"),
     *("dwell 2", "dwell 10", "dwell 50", "dwell 200", "animals"),
 )
@@ -129,43 +159,86 @@ def accuracy(truth, found):
     return float(both[linear_sum_assignment(-both)].sum() / len(t))
 
 
-def study(case, seed, options):
-    "One fit."
+def tell(z, labels):
+    "What a clustering is like beside the planted one."
     import numpy as np
     from sklearn.metrics import adjusted_rand_score
 
-    from hdp_nb import HDPHMM
+    large = lambda labels: int((np.bincount(labels) >= 0.01 * len(labels)).sum())
+    return {
+        "found": large(np.unique(labels, return_inverse=True)[1]),
+        "planted": large(z),
+        "ari": round(float(adjusted_rand_score(z, labels)), 3),
+        "accuracy": round(accuracy(z, labels), 3),
+    }
+
+
+def study(case, seed, plain):
+    "One fit by default, or with the plain likelihood; None where that has no use."
+    import numpy as np
+
+    from hdp_nb import HDPHMM, DPMixture
 
     X, lengths, z, kind, told = draw(case, seed)
-    began = time.process_time()
+    if plain and (kind not in PLAIN or (case in ROWS and np.isnan(X).any())):
+        return None
+    kind, began = PLAIN[kind] if plain else kind, time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        options = {"emission": kind} | options
-        model = HDPHMM(random_state=seed, n_jobs=1, **options).fit(X, lengths)
-    shares = np.bincount(model.labels_) / len(z)
-    return {
-        "case": case,
-        "seed": seed,
-        "states": int((shares >= 0.01).sum()),
-        "of": int((np.bincount(z) >= 0.01 * len(z)).sum()),
-        "ari": round(float(adjusted_rand_score(z, model.labels_)), 3),
-        "accuracy": round(accuracy(z, model.labels_), 3),
-        "told": round(told, 3),
-        "grade": model.verdict_.grade,
-        "cpu": round(time.process_time() - began, 1),
-    }
+        if case in ROWS:
+            model = DPMixture(kind, random_state=seed, n_jobs=1).fit(X)
+        else:
+            model = HDPHMM(emission=kind, random_state=seed, n_jobs=1).fit(X, lengths)
+    spent = round(time.process_time() - began, 1)
+    grade = model.verdict_.grade
+    return tell(z, model.labels_) | {"told": round(told, 3), "grade": grade, "cpu": spent}
+
+
+def peer(case, seed):
+    "hmmlearn, or scikit-learn's mixture, by BIC; None where it takes no gaps."
+    import numpy as np
+    from hmmlearn.hmm import CategoricalHMM, GaussianHMM, PoissonHMM
+    from sklearn.mixture import GaussianMixture
+
+    X, lengths, z, kind, told = draw(case, seed)
+    if np.isnan(X).any():
+        return None
+    X, began = X.reshape(len(X), -1), time.process_time()
+    full = {"covariance_type": "full", "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if case in ROWS:
+            fits = [GaussianMixture(k, n_init=3, **full).fit(X) for k in range(1, 9)]
+            labels = min(fits, key=lambda fit: fit.bic(X)).predict(X)
+        else:
+            of = {"student": GaussianHMM, "categorical": CategoricalHMM}.get(kind, PoissonHMM)
+            more = {"covariance_type": "full"} if of is GaussianHMM else {}
+            scale = X.std(axis=0) if of is GaussianHMM else 1
+            fits = [
+                of(k, n_iter=200, random_state=r, **more).fit(X / scale, lengths)
+                for k in range(1, 9)
+                for r in range(3)
+            ]
+            best = min(fits, key=lambda fit: fit.bic(X / scale, lengths))
+            labels = best.predict(X / scale, lengths)
+    return tell(z, labels) | {"told": round(told, 3), "cpu": round(time.process_time() - began, 1)}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--options", default="{}", help="a dict of further parameters")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--peers", action="store_true")
     args = parser.parse_args()
-    from hdp_nb import Gamma  # noqa: F401, for --options
-
-    rows = []
+    found = saved("measurements") or {"machine": machine(), "fits": {}}
     for case in args.cases:
         for seed in args.seeds:
-            rows.append(study(case, seed, eval(args.options)))
-            print(rows[-1], flush=True)
+            of = found["fits"].setdefault(case, {})
+            if args.peers:
+                of[f"peer {seed}"] = peer(case, seed)
+            else:
+                of[f"default {seed}"] = study(case, seed, False)
+                if seed == args.seeds[0]:
+                    of[f"plain {seed}"] = study(case, seed, True)
+            print(case, seed, of, flush=True)
+            save("measurements", found)

@@ -34,6 +34,7 @@ from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
 from .base import Callback, Concentration, PathLike, SampledModel, Seed
 from .consensus import Components, draws_a_sample, group_table
+from .family import suggest_family
 from .left_out import MOST_ROWS, draw_folds, log_rows
 from .parameters import estimator
 from ..moves.schedule import Moves, as_moves
@@ -288,6 +289,8 @@ class DPMixture(ClusterMixin, SampledModel):
                 + (' or take likelihood="normal_inverse_gamma"' if full else ""),
                 stacklevel=3,
             )
+        elif advice := suggest_family("likelihood", self.data_, self.labels_, self.components_):
+            warnings.warn(advice, stacklevel=3)
         return self
 
     def _moves(self, sampler: DPMixtureSampler) -> Any:

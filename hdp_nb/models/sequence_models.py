@@ -7,6 +7,7 @@ __all__ = ['HDPHMM']
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #54757f85
 import re
+import warnings
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -18,12 +19,14 @@ from ..mixtures.augmented import AugmentedSampler, innermost
 from ..mixtures.dp import point_partition
 from .base import SampledModel
 from .consensus import Components, draws_a_sample, group_table
+from .family import suggest_family
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
 from ..moves.schedule import check_moves
 from ..sequences.emissions import as_steps, emitted_likelihood, hmm_emission
 from ..sequences.groups import GroupedHMMSampler, in_group
+from ..sequences.hdp_hmm import MISSING_STEP
 from ..sequences.moves import StateMoves, TracedStates
 from hdp_nb.sequences.predict import (
     decode,
@@ -294,6 +297,10 @@ class HDPHMM(SampledModel):
         self._show(emission, prior, self.samples_[self.best_])
         self.labels_ = self._label(emission, prior, given, group)
         self._conclude()
+        seen = (given.marks & MISSING_STEP) == 0
+        labels, data = self.labels_[seen], given.data[seen]
+        if advice := suggest_family("emission", data, labels, self.emissions_):
+            warnings.warn(advice, stacklevel=3)
         return self
 
     def _label(self, emission, prior, sequences, group):
