@@ -1202,6 +1202,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                            'hdp_nb/mixtures/augmented.py'),
                                            'hdp_nb.mixtures.augmented.AugmentedSampler.__init__': ( '03_mixtures/augmented.html#augmentedsampler.__init__',
                                                                                                     'hdp_nb/mixtures/augmented.py'),
+                                           'hdp_nb.mixtures.augmented.AugmentedSampler._check_counts': ( '03_mixtures/augmented.html#augmentedsampler._check_counts',
+                                                                                                         'hdp_nb/mixtures/augmented.py'),
                                            'hdp_nb.mixtures.augmented.AugmentedSampler._learned': ( '03_mixtures/augmented.html#augmentedsampler._learned',
                                                                                                     'hdp_nb/mixtures/augmented.py'),
                                            'hdp_nb.mixtures.augmented.AugmentedSampler._redraw': ( '03_mixtures/augmented.html#augmentedsampler._redraw',

@@ -3,6 +3,7 @@
 A sampler that is not on the list fails the first test.
 """
 
+import copy
 import inspect
 from collections.abc import Callable
 from functools import cache
@@ -21,9 +22,11 @@ from hdp_nb.distributed.fit import OnlineShardSampler, ShardSampler
 from hdp_nb.distributed.shards import ShardedCorpus, write_shards
 from hdp_nb.evaluation.evidence import PoweredHDP, PoweredLDA
 from hdp_nb.mcmc.chain import Sampler, run_chain, with_attributes
+from hdp_nb.mixtures.augmented import AugmentedSampler, innermost, on_data
 from hdp_nb.mixtures.dp import DPMixtureSampler, dp_state
 from hdp_nb.mixtures.normal import likelihoods
 from hdp_nb.mixtures.split_merge import DPSplitMerge, MixtureMoves, SplitMerge
+from hdp_nb.mixtures.student import student
 from hdp_nb.mixtures.subclusters import SubclusterSampler
 from hdp_nb.models.topic_models import HDP
 from hdp_nb.models.variational_models import OnlineHDP
@@ -158,6 +161,19 @@ def count_rows(sampler, state):
         require(np.allclose(getattr(state.stats, name)[:K], getattr(again.stats, name)[:K]), name)
 
 
+def count_augmented(sampler, state):
+    "What the components know of their rows, by the latent variables that the state has."
+    inner, _ = innermost(sampler)
+    data = inner.augmentation.remember(inner.prior, sampler._data, state.latents)
+    inner, inside = innermost(on_data(sampler.base, data), state.base)
+    again = copy.deepcopy(inside)
+    inner.recount(again)
+    for name in {"n_k", "n_ab", "n_ba", "n_a", "K"} & {*inside._fields}:
+        equal(getattr(inside, name), getattr(again, name), name)
+    for name in ("n", "weight", "mean", "ss") if hasattr(again.stats, "weight") else ("n", "gain"):
+        require(np.allclose(getattr(inside.stats, name), getattr(again.stats, name)), name)
+
+
 def count_blocks(sampler, state):
     n_k, K = np.bincount(state.z), int(state.K[0])
     require(K == len(n_k) and n_k.min() > 0, "K")
@@ -257,6 +273,20 @@ def states(method, group=None):
         lambda state: np.count_nonzero(state.n_k),
         room=12 if method == "weak_limit" else None,
     )
+
+
+def tails(folder):
+    X = np.random.default_rng(5).standard_t(3, (60, 2)).round(2)
+    X[7, 0] = np.nan
+    sampler = DPMixtureSampler(student, X, student.default_prior(X))
+    return AugmentedSampler(MixtureMoves(sampler, n_proposals=2, tune=0))
+
+
+def gains(method):
+    counts = np.random.default_rng(5).negative_binomial(2, 0.2, (120, 2))
+    prior, sequences = check_sequences(counts, [50, 0, 40, 30], "negative_binomial", None)
+    emission = hmm_emission("negative_binomial")
+    return AugmentedSampler(HMMSampler(emission, prior, sequences, method, init=8, max_states=12))
 
 
 def clusters(**options):
@@ -363,6 +393,22 @@ CASES = {
         lambda folder: SubclusterSampler(MIXTURE.make(folder), tune=3),
         count_blocks,
         MIXTURE.components,
+    ),
+    "mixture with tails": Case(
+        AugmentedSampler, tails, count_augmented, lambda state: int(state.K[0])
+    ),
+    "states of gaining counts": Case(
+        AugmentedSampler,
+        lambda folder: gains("direct"),
+        count_augmented,
+        lambda state: np.count_nonzero(state.n_k),
+    ),
+    "states of gaining counts, weak limit": Case(
+        AugmentedSampler,
+        lambda folder: gains("weak_limit"),
+        count_augmented,
+        lambda state: np.count_nonzero(state.n_k),
+        room=12,
     ),
     "franchise with moves": moves(HDPSplitMerge, FRANCHISE, n_proposals=3),
     "direct with moves": moves(HDPSplitMerge, DIRECT, n_proposals=3, scans=1),
@@ -537,7 +583,7 @@ FREE = {
         "node_tables",
         "m_k",
     ),
-    *("loc", "inv_scale", "log_norm", "inv"),  # derived, when they are next needed
+    *("loc", "inv_scale", "white", "log_norm", "inv"),  # derived, when they are next needed
 }
 UNSEEN = ("k_jt", "stale", "log_w")  # places of no table; a flag; a workspace
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..mcmc.chain import with_attributes
-from ..utils.states import POSITIVE, check_entries
+from ..utils.states import POSITIVE, check_entries, check_same
 
 # %% ../../nbs/03_mixtures/10_augmented.ipynb #7a3c0006
 class AugmentedState(NamedTuple):
@@ -88,7 +88,7 @@ class AugmentedSampler:
         self.base = base
         inner, _ = innermost(base)
         self._kind, self._data, self._prior = inner.augmentation, inner.data, inner.prior
-        self._n_kept = self._kind.n_latents(inner.prior)
+        self._n_latents = self._n_kept = self._kind.n_latents(inner.prior)
         self._cells = self._kind.cells and self._kind.cells(inner.prior, inner.data)
         if self._cells:  # all columns are kept, since some are drawn
             *self._cells, self._data = self._cells
@@ -160,10 +160,33 @@ class AugmentedSampler:
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."
-        shape = len(self._data), self._n_kept
         latents = state["latents"] if isinstance(state, dict) else state.latents
-        check_entries("latents", latents, shape=shape)
-        base = on_data(self.base, self._kind.remember(self._prior, self._data, latents))
-        if isinstance(state, dict):
+        check_entries("latents", latents, shape=(len(self._data), self._n_kept))
+        data, n = self._kind.remember(self._prior, self._data, latents), self._n_latents
+        positive = (self._data[:, -n:] == 1).all(axis=0)  # others follow from these
+        check_entries("latents", data[:, -n:][:, positive], POSITIVE)
+        if self._cells:
+            rows, low, high = self._cells
+            check_entries("latents", data[rows, :-n], low, high)
+            known = np.setdiff1d(np.arange(len(data)), rows)
+            check_same("latents", data[known, :-n], self._data[known, :-n])
+        base = on_data(self.base, data)
+        if isinstance(state, AugmentedState):
+            check_entries(self._kind.learned, self._learned(state), POSITIVE)
+            base.check(state.base)
+        elif isinstance(state, dict):
             check_entries("learned", state["learned"], POSITIVE)
-        base.check(state.base if isinstance(state, AugmentedState) else state)
+            base.check(state)
+        else:
+            base.check(state)
+            self._check_counts(innermost(base)[0], state)
+
+    def _check_counts(self, sampler, sample):
+        "Statistics of a kept sample of a hidden Markov model, counted again."
+        stats = sampler.state(sample.z.astype(np.int64)).stats
+        counted = sampler.emission.keep(stats, np.arange(len(sample.n_k)))
+        for name, found in sample.stats.items():
+            if name == self._kind.learned:
+                check_entries(f"stats {name}", found, POSITIVE)
+            elif not np.allclose(found, counted[name], 1e-4, 1e-4 * abs(counted[name]).max()):
+                raise ValueError(f"stats {name} must be what its rows add up to, got {found!r}")
