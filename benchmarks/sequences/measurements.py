@@ -213,14 +213,14 @@ def peer(case, seed):
         else:
             of = {"student": GaussianHMM, "categorical": CategoricalHMM}.get(kind, PoissonHMM)
             more = {"covariance_type": "full"} if of is GaussianHMM else {}
-            scale = X.std(axis=0) if of is GaussianHMM else 1
+            X = X / X.std(axis=0) if of is GaussianHMM else X
             fits = [
-                of(k, n_iter=200, random_state=r, **more).fit(X / scale, lengths)
+                of(k, n_iter=200, random_state=r, **more).fit(X, lengths)
                 for k in range(1, 9)
                 for r in range(3)
             ]
-            best = min(fits, key=lambda fit: fit.bic(X / scale, lengths))
-            labels = best.predict(X / scale, lengths)
+            best = min(fits, key=lambda fit: fit.bic(X, lengths))
+            labels = best.predict(X, lengths)
     return tell(z, labels) | {"told": round(told, 3), "cpu": round(time.process_time() - began, 1)}
 
 
