@@ -1937,6 +1937,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                'hdp_nb/models/base.py'),
                                     'hdp_nb.models.base.SampledModel._known_labels': ( '10_models/base.html#sampledmodel._known_labels',
                                                                                        'hdp_nb/models/base.py'),
+                                    'hdp_nb.models.base.SampledModel._name_family': ( '10_models/base.html#sampledmodel._name_family',
+                                                                                      'hdp_nb/models/base.py'),
                                     'hdp_nb.models.base.SampledModel._rounds': ( '10_models/base.html#sampledmodel._rounds',
                                                                                  'hdp_nb/models/base.py'),
                                     'hdp_nb.models.base.SampledModel._run': ( '10_models/base.html#sampledmodel._run',

@@ -43,6 +43,7 @@ from hdp_nb.mcmc.convergence import (
 )
 from ..mcmc.priors import ConcentrationPrior
 from .consensus import Components, Consensus, find_consensus
+from .family import suggest_family
 from .matching import LEAST_COSINE
 from .saving import SavedModel
 from .stacking import LEAST_HIDDEN, score_chains
@@ -252,6 +253,12 @@ class SampledModel(SavedModel):
         self.converged_ = agree or verdict.grade == "agree"
         if verdict.advice:
             warnings.warn(str(verdict), ConvergenceWarning, stacklevel=4)
+
+    def _name_family(self, argument: str, X: Any, labels: np.ndarray, parameters: Any) -> None:
+        "Warn if the components of several chains look as if another likelihood needed fewer."
+        if self.verdict_.grade != "single":
+            if advice := suggest_family(argument, X, labels, parameters):
+                warnings.warn(advice, stacklevel=4)
 
     def _starts_apart(self) -> bool:
         "Whether the first chain of the fit was to begin otherwise than the others."

@@ -34,7 +34,6 @@ from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
 from .base import Callback, Concentration, PathLike, SampledModel, Seed
 from .consensus import Components, draws_a_sample, group_table
-from .family import suggest_family
 from .left_out import MOST_ROWS, draw_folds, log_rows
 from .parameters import estimator
 from ..moves.schedule import Moves, as_moves
@@ -289,8 +288,8 @@ class DPMixture(ClusterMixin, SampledModel):
                 + (' or take likelihood="normal_inverse_gamma"' if full else ""),
                 stacklevel=3,
             )
-        elif advice := suggest_family("likelihood", self.data_, self.labels_, self.components_):
-            warnings.warn(advice, stacklevel=3)
+        else:
+            self._name_family("likelihood", self.data_, self.labels_, self.components_)
         return self
 
     def _moves(self, sampler: DPMixtureSampler) -> Any:

@@ -7,7 +7,6 @@ __all__ = ['HDPHMM']
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #54757f85
 import re
-import warnings
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,7 +18,6 @@ from ..mixtures.augmented import AugmentedSampler, innermost
 from ..mixtures.dp import point_partition
 from .base import SampledModel
 from .consensus import Components, draws_a_sample, group_table
-from .family import suggest_family
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
@@ -298,9 +296,7 @@ class HDPHMM(SampledModel):
         self.labels_ = self._label(emission, prior, given, group)
         self._conclude()
         seen = (given.marks & MISSING_STEP) == 0
-        labels, data = self.labels_[seen], given.data[seen]
-        if advice := suggest_family("emission", data, labels, self.emissions_):
-            warnings.warn(advice, stacklevel=3)
+        self._name_family("emission", given.data[seen], self.labels_[seen], self.emissions_)
         return self
 
     def _label(self, emission, prior, sequences, group):
