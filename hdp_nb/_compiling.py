@@ -6,7 +6,6 @@ compiles to is kept as a part, and where Python calls a kernel, its part and all
 are linked, optimised and turned into machine code together. The results are the same, bit by bit.
 """
 
-import gc
 import os
 from contextlib import contextmanager
 from copy import copy
@@ -280,22 +279,6 @@ def _in_parts(context):
             del context.create_cfunc_wrapper
 
 
-@contextmanager
-def _seldom_collecting(allocations=200_000):
-    """Within, Python looks for garbage seldom.
-
-    A compiler makes millions of small objects and keeps most of them: looking through them takes a
-    tenth of the time.
-    """
-    before = gc.get_threshold()
-    if before[0]:  # else it is turned off
-        gc.set_threshold(max(allocations, before[0]), *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 def _enter(part, options):
     "A compiled part, by its result, with a way in from Python and in machine code."
     # A part that was loaded says nothing of this, and has needed less of numba.
@@ -397,7 +380,7 @@ class Kernel:
         "Compile for Python, unless that is done; returned is numba's entry."
         entries, (args, _) = self._entries, normalize_signature(sig)
         # Threads wait for each other here, then processes for the cache.
-        with global_compiler_lock, _in_parts(entries.targetctx), _seldom_collecting():
+        with global_compiler_lock, _in_parts(entries.targetctx):
             if (found := entries.overloads.get(args)) is not None:
                 return found.entry_point
             try:
