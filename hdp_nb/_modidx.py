@@ -1704,6 +1704,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'hdp_nb/mixtures/student.py'),
                                          'hdp_nb.mixtures.student._init_student': ( '03_mixtures/student.html#_init_student',
                                                                                     'hdp_nb/mixtures/student.py'),
+                                         'hdp_nb.mixtures.student._log_distance': ( '03_mixtures/student.html#_log_distance',
+                                                                                    'hdp_nb/mixtures/student.py'),
                                          'hdp_nb.mixtures.student._log_student': ( '03_mixtures/student.html#_log_student',
                                                                                    'hdp_nb/mixtures/student.py'),
                                          'hdp_nb.mixtures.student._log_tails': ( '03_mixtures/student.html#_log_tails',

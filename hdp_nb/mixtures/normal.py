@@ -133,9 +133,8 @@ def check_points(X: Any, prior: Any) -> np.ndarray:
         x = x[:, None]
     if x.ndim != 2 or x.shape[1] != D:
         raise ValueError(f"X must have one row of {D} numbers per observation, got shape {x.shape}")
-    return np.require(
-        x, requirements=["C", "W"]
-    )  # kernels for read-only arrays would be other ones
+    # Kernels for read-only arrays would be other ones.
+    return np.require(x, requirements=["C", "W"])
 
 
 def _spread(X):

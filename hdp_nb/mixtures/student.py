@@ -305,6 +305,17 @@ def _find_peak(q, kappa, dof, df, D):
 
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0027
 @njit
+def _log_distance(q, w, kappa, dof, df, D):
+    "What (T3), or (T5) where the weight is 0, says of a row at distance q; without constants."
+    if w > 0.0:
+        c = 1.0 / w + 1.0 / kappa
+        return -0.5 * D * math.log(c) - 0.5 * (dof + 1.0) * math.log1p(q / c)
+    u, s = _find_peak(q, kappa, dof, df, D)
+    out = 0.5 * df * math.log(0.5 * df) - math.lgamma(0.5 * df)
+    return out + _log_weighted(u, q, kappa, dof, df, D) + math.lgamma(s) - s * math.log(s) + s
+
+
+@njit
 def _predict_some(prior, stats, k, data, i):
     "Log predictive of the cells of a row that are not missing."
     D, w, m = len(prior.mean), data[i, len(prior.mean)], 0
@@ -330,13 +341,7 @@ def _predict_some(prior, stats, k, data, i):
     out -= 0.5 * m * math.log(math.pi)
     for a in range(m):
         out += math.log(white[a, a])
-    q, df = _distance(white, loc, row, 0), stats.df[k]
-    if w > 0.0:
-        c = 1.0 / w + 1.0 / kappa
-        return out - 0.5 * m * math.log(c) - 0.5 * (dof + 1.0) * math.log1p(q / c)
-    u, s = _find_peak(q, kappa, dof, df, m)
-    out += 0.5 * df * math.log(0.5 * df) - math.lgamma(0.5 * df)
-    return out + _log_weighted(u, q, kappa, dof, df, m) + math.lgamma(s) - s * math.log(s) + s
+    return out + _log_distance(_distance(white, loc, row, 0), w, kappa, dof, stats.df[k], m)
 
 
 @njit
@@ -350,13 +355,7 @@ def _student_predictive(prior, stats, k, data, i):
             return _predict_some(prior, stats, k, data, i)
     q = _distance(stats.white[k], stats.loc[k], data, i)
     out = stats.log_norm[k] - 0.5 * D * math.log(math.pi)
-    if w > 0.0:
-        c = 1.0 / w + 1.0 / kappa
-        return out - 0.5 * D * math.log(c) - 0.5 * (dof + 1.0) * math.log1p(q / c)
-    df = stats.df[k]
-    u, s = _find_peak(q, kappa, dof, df, D)
-    out += 0.5 * df * math.log(0.5 * df) - math.lgamma(0.5 * df)
-    return out + _log_weighted(u, q, kappa, dof, df, D) + math.lgamma(s) - s * math.log(s) + s
+    return out + _log_distance(q, w, kappa, dof, stats.df[k], D)
 
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0028
 @njit
