@@ -15,13 +15,7 @@ from numba import njit
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import ConcentrationPrior, is_free
 from ..processes.dp import resample_concentration
-from hdp_nb.processes.weights import (
-    LEAST_WEIGHT,
-    count_tables,
-    document_alpha,
-    draw_tables,
-    resample_alpha,
-)
+from ..processes.weights import LEAST_WEIGHT, document_alpha, draw_tables, resample_alpha
 from hdp_nb.topics.counts import (
     NO_SEEDS,
     FranchisePrior,
@@ -35,10 +29,11 @@ from hdp_nb.topics.direct import (
     HybridState,
     assign_tokens,
     convert_state,
+    count_all_tables,
     log_topics,
 )
 from .franchise import empty_franchise
-from .vector_kernels import assign_sparsely, list_topics, write_counts
+from .word_order import assign_by_word
 from ..utils.checks import check_int
 from ..utils.special import antoniak
 from ..utils.states import check_kept_or_state
@@ -151,20 +146,10 @@ def _sweep_lda(
 
 
 @njit(nogil=True)
-def _sweep_lda_sparsely(rng, state, workspace, x, offsets, lengths, prior, given):
-    "`_sweep_lda` by lists of the words' topics; `given` is whether weights are learned, and lists."
-    (learned, lists), at = given, workspace.at
-    state.m_k[:] = 0
-    list_topics(lists, x, state.z, state.n_vk)
-    for j in range(lengths.shape[0]):
-        at[0] = j
-        assign_sparsely(rng, state, workspace, lists, x, offsets, True)
-        alpha, first, end = document_alpha(state.alpha, j), offsets[j], offsets[j + 1]
-        state.n_tables[j] = count_tables(
-            rng, state.z, workspace.n_jk, state.m_k, state.beta, alpha, first, end
-        )
-    at[0] = 0
-    write_counts(lists, state.n_vk)
+def _sweep_lda_by_word(rng, state, workspace, x, offsets, lengths, prior, learned):
+    "`_sweep_lda` with the tokens in the order of words."
+    assign_by_word(rng, state, state.beta, workspace, x, offsets, True)
+    count_all_tables(rng, state, offsets)
     _end_sweep(rng, state, workspace, lengths, prior, learned)
     return True
 
@@ -305,10 +290,8 @@ class LDASampler(DirectSampler):
         check_kept_or_state(state, self.corpus, fixed=True)
 
     def _sweep(self, rng, state):
-        if self.n_topics >= self._many:
-            given = (self.learned, self._new_lists())
-            return self._drive(_sweep_lda_sparsely, rng, state, given)
-        return self._drive(_sweep_lda, rng, state, self.learned)
+        kernel = _sweep_lda_by_word if self.n_topics >= self._many else _sweep_lda
+        return self._drive(kernel, rng, state, self.learned)
 
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         "Resample tokens, weights and hyperparameters; return the state and the trace's row."

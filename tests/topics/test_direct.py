@@ -2,6 +2,7 @@
 bookkeeping, and wrong samplers."""
 
 import math
+from collections import Counter
 from functools import cache
 from itertools import product
 from math import exp
@@ -13,7 +14,7 @@ from naive import Direct, Posterior, check_prior, log_words, sampled
 from numba import njit
 from scipy.special import gammaln, poch
 from tiers import slow_unless
-from topics.test_franchise import TINY, TOLERANCE, check_counts, draw_words, seat
+from topics.test_franchise import TINY, TOLERANCE, check_counts, draw_words, largest_error, seat
 
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
@@ -28,7 +29,7 @@ from hdp_nb.processes.weights import (
     find_pool,
     resample_alpha,
 )
-from hdp_nb.topics import direct, vector_kernels
+from hdp_nb.topics import direct
 from hdp_nb.topics.counts import (
     NO_SEEDS,
     bound_eta,
@@ -37,6 +38,7 @@ from hdp_nb.topics.counts import (
     renumber_topics,
     resample_eta,
     resample_hyperparameters,
+    resize_capacity,
 )
 from hdp_nb.topics.direct import (
     DirectSampler,
@@ -44,16 +46,19 @@ from hdp_nb.topics.direct import (
     HybridSampler,
     HybridState,
     _sweep_direct,
-    _sweep_sparsely,
+    _sweep_direct_by_word,
+    _sweep_hybrid,
     add_tables,
     add_weights,
     assign_tokens,
+    convert_state,
     log_topics,
     log_weights,
-    seat_tables,
 )
 from hdp_nb.topics.franchise import FranchiseSampler, FranchiseState, empty_franchise, seat_by_topic
-from hdp_nb.topics.lda import LDASampler, _sweep_lda, _sweep_lda_sparsely, resample_finite_weights
+from hdp_nb.topics.lda import LDASampler, _sweep_lda, _sweep_lda_by_word, resample_finite_weights
+from hdp_nb.topics.table_words import seat_tables
+from hdp_nb.topics.word_order import WeightTree, assign_by_word, new_tree
 from hdp_nb.utils.special import log_antoniak, log_stirling
 
 BOTH = pytest.mark.parametrize("kind", [DirectSampler, HybridSampler])
@@ -86,7 +91,7 @@ def collect(sampler, n, kernel=None, seed=0):
     out = np.zeros(N + 1), np.zeros(N + 1), np.zeros((N, N)), np.zeros(3)
     workspace = new_topic_workspace(c.n_words, max(c.doc_lengths), state.m_k.size)
     _collect(
-        kernel or sampler._kernel,
+        kernel or (_sweep_hybrid if isinstance(sampler, HybridSampler) else _sweep_direct),
         rng,
         state,
         workspace,
@@ -279,132 +284,131 @@ def test_kernel_draws_what_its_definition_draws(capacity):
     assert births >= 3
 
 
-class SparseSampler(DirectSampler):
-    "Lists of each word's topics from the first one on."
+class ByWord(DirectSampler):
+    "Tokens in the order of words from the first topic on."
 
     _many = 0
 
 
-@njit
-def sweep_with_lists(rng, state, workspace, x, offsets, lengths, prior):
-    n_v = np.bincount(x, minlength=state.n_vk.shape[0])
-    lists = vector_kernels.WordTopics(
-        np.cumsum(n_v) - n_v,
-        np.zeros_like(n_v),
-        np.empty(x.size, np.int32),
-        np.empty(x.size, np.int32),
-    )
-    return _sweep_sparsely(rng, state, workspace, x, offsets, lengths, prior, lists)
+class HybridByWord(HybridSampler):
+    _many = 0
+
+
+class FranchiseByWord(FranchiseSampler):
+    _many = 0
 
 
 @pytest.mark.parametrize("i", range(len(TINY)))
-def test_exact_posterior_from_lists(i):
+def test_exact_posterior_by_word(i):
     docs, V, eta, alpha, gamma = TINY[i]
-    exact = posterior(i)
-    K, T, same, _ = collect(
-        DirectSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, init=2),
-        150_000,
-        sweep_with_lists,
-    )
-    assert (
-        abs(K - exact.n_dishes).max() < TOLERANCE
-        and abs(T - exact.n_tables).max() < TOLERANCE
-        and abs(same - exact.same).max() < TOLERANCE
-    )
+    sampler = DirectSampler(Corpus.from_docs(docs, n_words=V), eta, alpha, gamma, None, None, 2)
+    assert largest_error(collect(sampler, 60_000, _sweep_direct_by_word), posterior(i)) < TOLERANCE
 
 
-def test_one_document_by_lists_and_by_rows():
-    """Where a token goes depends on the random numbers otherwise; how often, not: counts of many
-    tries of a document from the same state."""
-    rng, V, capacity = np.random.default_rng(1), 4, 544
-    c, offsets = SimpleNamespace(n_tokens=306, n_docs=2, n_words=V), np.array([0, 6, 306])
-    x = rng.integers(V, size=306).astype(np.int32)
-    slots = np.sort(rng.choice(capacity, 9, replace=False))
-    begin = add_weights(rng, empty_franchise(c, np.full(2, 4.0), 2.0, 0.3, capacity=capacity))
-    begin.z[:] = rng.choice(slots[:-1], 306)
-    np.add.at(begin.n_vk, (x, begin.z), 1)
-    begin.n_k[:] = begin.n_vk.sum(axis=0)
-    begin.beta[:] = 0
-    begin.beta[slots] = rng.dirichlet(np.ones(9))
-    n_v, workspace, shares = np.bincount(x, minlength=V), new_topic_workspace(V, 300, capacity), []
-    for by_lists in (False, True):
-        counts = np.zeros((6, len(slots)))
-        for _ in range(3000):
-            state = DirectState(
-                **{name: getattr(begin, name).copy() for name in DirectState._fields}
-            )
-            if by_lists:
-                lists = vector_kernels.WordTopics(
-                    np.cumsum(n_v) - n_v, np.zeros(V, np.int64), *np.empty((2, 306), np.int32)
-                )
-                vector_kernels.list_topics(lists, x, state.z, state.n_vk)
-                assert (
-                    vector_kernels.assign_sparsely(rng, state, workspace, lists, x, offsets, False)
-                    == 6
-                )
-                vector_kernels.write_counts(lists, state.n_vk)
-            else:
-                assert assign_tokens(rng, state, workspace, x, offsets, 0, 0, False) == 6
-            check = np.zeros_like(state.n_vk)
-            np.add.at(check, (x, state.z), 1)
-            assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
-            for i, k in enumerate(state.z[:6]):
-                counts[i, np.searchsorted(slots, k) % len(slots) if k in slots else -1] += 1
-        shares.append(counts / 3000)
-    assert abs(shares[0] - shares[1]).max() < 0.05
-
-
-def test_sums_of_coefficients_follow_them():
-    "A topic is found by sums over 16 coefficients: where the running sum of all exceeds u."
-    rng = np.random.default_rng(0)
-    coef, sums = rng.random(64), np.zeros(64)
-    sums[:4] = coef.reshape(4, 16).sum(axis=1)
-    for k in rng.permutation(64):
-        new, old = rng.random() * (k % 3 > 0), coef[k]
-        assert np.isclose(vector_kernels._change(coef, sums, k, new), new - old)
-        assert coef[k] == new and np.allclose(sums[:4], coef.reshape(4, 16).sum(axis=1))
-    for u in rng.random(200) * coef.sum():
-        found = vector_kernels._find_in_blocks(coef, sums, u)
-        assert found == np.searchsorted(np.cumsum(coef), u, side="right")
-
-
-def test_many_topics():
-    """From a thousand topics on lists are used; the chain resumes, runs out of room, and is none
-    the worse for it."""
+@pytest.mark.parametrize("kind", [ByWord, HybridByWord, FranchiseByWord])
+def test_many_topics(kind):
+    """From four hundred topics on tokens are visited word by word; such a chain runs out of room,
+    begins anew from any of its states, and is none the worse for it."""
     corpus, _ = make_bars(n_docs=60, doc_len=40, grid=4, random_state=0)
-    assert DirectSampler._many == 1000
-    whole = run_chain(
-        SparseSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14),
-        np.random.default_rng(0),
-        30,
-    )
-    check_state(whole.state, corpus)
-    rows = run_chain(
-        DirectSampler(corpus, 0.1, gamma=50.0, gamma_prior=None, init=14),
-        np.random.default_rng(0),
-        30,
-    )
-    assert (
-        whole.state.n_k.size > 16
-        and abs(
-            whole.trace["log_likelihood"][-10:].mean() / rows.trace["log_likelihood"][-10:].mean()
-            - 1
-        )
-        < 0.05
-    )
-    start = DirectSampler(corpus, init=np.arange(corpus.n_tokens) % 1001)
-    seen, state = [], start.init(np.random.default_rng(0))
-    sampler = DirectSampler(corpus)
-    sampler._drive = lambda kernel, *rest: seen.append(kernel)
-    sampler._sweep(None, state)
-    sampler._sweep(None, whole.state)
-    assert seen == [_sweep_sparsely, _sweep_direct]
+    options, n = dict(eta=0.1, gamma=50.0, gamma_prior=None, init=14), 30
+    whole = run_chain(kind(corpus, **options), np.random.default_rng(0), n)
+    kind(corpus).check(whole.state)
+    usual = run_chain(kind.__base__(corpus, **options), np.random.default_rng(0), n)
+    means = [chain.trace["log_likelihood"][-10:].mean() for chain in (whole, usual)]
+    assert whole.state.n_k.size > 16 and abs(means[0] / means[1] - 1) < 0.05
+
+
+@pytest.mark.parametrize("kind", [DirectSampler, HybridSampler, FranchiseSampler])
+def test_from_how_many_topics_on(kind):
+    corpus, _ = make_bars(n_docs=60, doc_len=40, grid=4, random_state=0)
+    seen = []
+
+    def seat_and_note(kernel, rng, state, *more):
+        seen.append(kernel.__name__)
+        return state
+
+    for K in (399, 400):
+        sampler = kind(corpus, init=np.arange(corpus.n_tokens) % K)
+        state = sampler.init(np.random.default_rng(0))
+        sampler._drive = seat_and_note
+        sampler._sweep(np.random.default_rng(0), state, *[True] * (kind is FranchiseSampler))
+    assert len(seen) == 2 and not seen[0].endswith("by_word") and seen[1].endswith("by_word")
+
+
+def test_every_token_of_a_word_is_visited_where_room_runs_out():
+    "An interrupted pass goes on where it was, and leaves counts that are those of the topics."
+    corpus, _ = make_bars(n_docs=30, doc_len=40, grid=4, random_state=0)
+    rng, calls = np.random.default_rng(0), 0
+    sampler = DirectSampler(corpus, 2.0, 30.0, 300.0, None, None, init=14)
+    state = sampler.init(rng)
+    at = np.zeros(3, np.int64)
+    while True:
+        workspace = new_topic_workspace(corpus.n_words, 40, state.n_k.size)
+        workspace.at[:] = at
+        done = assign_by_word(rng, state, state.beta, workspace, corpus.x, corpus.offsets, False)
+        check = np.zeros_like(state.n_vk)
+        np.add.at(check, (corpus.x, state.z), 1)
+        assert (check == state.n_vk).all() and (check.sum(axis=0) == state.n_k).all()
+        assert np.isclose(state.beta.sum(), 1.0) and (state.beta[state.n_k > 0] > 0).all()
+        if done:
+            break
+        assert tuple(workspace.at[[0, 2]]) > tuple(at[[0, 2]]) or calls == 0
+        at, calls = workspace.at.copy(), calls + 1
+        state = resize_capacity(state, state.n_k.size + 16)
+    assert calls > 1 and (state.n_k > 0).sum() > 30
+
+
+def twin_by_word(rng, docs, z, beta, V, eta, alpha, gamma):
+    "One pass over all tokens in the order of words, by (37') from scratch; returns their topics."
+    x, document = np.concatenate(docs), np.repeat(range(len(docs)), [len(d) for d in docs])
+    z, beta = list(z), dict(enumerate(beta[:-1])) | {"u": beta[-1]}
+    for i in np.argsort(x, kind="stable"):
+        old, z[i] = z[i], None
+        if old not in z:
+            beta["u"] += beta.pop(old)
+        p = []
+        for k in beta:
+            has = [a for a in range(len(z)) if z[a] == k]
+            own = sum(document[a] == document[i] for a in has) + alpha * beta[k]
+            p.append(own * (sum(x[a] == x[i] for a in has) + eta) / (len(has) + V * eta))
+        k = list(beta)[rng.choice(len(p), p=np.divide(p, sum(p)))]
+        if k == "u":
+            b, k = rng.beta(1, gamma), f"new {i}"
+            beta[k], beta["u"] = b * beta["u"], (1 - b) * beta["u"]
+        z[i] = k
+    return z
+
+
+def test_one_pass_by_word():
+    """Documents that have as many topics as tokens, so that their lists are full: partitions after
+    one pass from the same state, as often as the twin has them."""
+    docs, V, eta, alpha, gamma = [[4, 4], [4, 1, 0], [1, 1]], 6, 2.0, 0.2, 1.0
+    corpus, z, n = Corpus.from_docs(docs, n_words=V), np.array([0, 1, 0, 1, 1, 0, 2]), 8000
+    rng, beta = np.random.default_rng(0), np.array([0.4, 0.3, 0.2, 0.1])
+    begin = DirectSampler(corpus, eta, alpha, gamma, None, None, init=z).init(rng)
+    begin.beta[:] = np.append(beta, np.zeros(begin.beta.size - 4))
+    found = [Counter(), Counter()]
+    for _ in range(n):
+        state = convert_state(DirectState, begin)
+        workspace = new_topic_workspace(V, 3, state.n_k.size)
+        assert assign_by_word(rng, state, state.beta, workspace, corpus.x, corpus.offsets, False)
+        for way, topics in enumerate(
+            (list(state.z), twin_by_word(rng, docs, z, beta, V, eta, alpha, gamma))
+        ):
+            found[way][tuple(topics.index(k) for k in topics)] += 1
+    both = [(found[0][p], found[1][p]) for p in set(found[0]) | set(found[1])]
+    off = np.array([(a - b) / math.sqrt(a + b) for a, b in both if a + b > 10])
+    assert len(off) > 50 and abs(off).max() < 4.5 and 0.6 < (off**2).mean() < 1.5
+
+
+def test_tree_of_no_weights():
+    assert isinstance(new_tree(0), WeightTree) and new_tree(257).upper.size == 2
 
 
 def test_lda_with_very_many_topics():
-    "Lists are used from a number of topics on, and leave the counts those of the topics."
+    "Words come in order from a number of topics on; counts stay those of the topics."
     corpus, _ = make_bars(n_docs=40, doc_len=40, grid=4, random_state=0)
-    for K, kernel in ((8, _sweep_lda), (LDASampler._many, _sweep_lda_sparsely)):
+    for K, kernel in ((8, _sweep_lda), (LDASampler._many, _sweep_lda_by_word)):
         sampler, seen = LDASampler(corpus, K, weights="learned"), []
         drive = sampler._drive
 
@@ -610,7 +614,8 @@ def test_a_sweep_goes_on_where_it_ran_out_of_room(kernel):
         return done
 
     sampler = kind(corpus, 0.1, 20.0, 200.0, None, None, init=1)
-    sampler._kernel = spy
+    drive = sampler._drive
+    sampler._drive = lambda kernel, *rest: drive(spy, *rest)
     rng = np.random.default_rng(0)
     state = sampler._sweep(rng, sampler.init(rng))
     check_state(state, corpus)
@@ -687,7 +692,7 @@ def test_seat_tables():
     state.beta[:3] = 0.5, 0.3, 0.2
     rng, counts = np.random.default_rng(1), np.zeros((2, 6))
     for _ in range(20_000):
-        seat_tables(rng, state, np.zeros(state.m_k.size), corpus.offsets)
+        seat_tables(rng, state, state.beta, np.zeros(state.m_k.size), corpus.offsets)
         tables = state.k_jt[: state.n_tables[0]], state.k_jt[5 : 5 + state.n_tables[2]]
         counts[0, (tables[0] == 0).sum()] += 1 / 20_000
         counts[1, (tables[1] == 1).sum()] += 1 / 20_000
@@ -888,8 +893,8 @@ def test_gamma_of_finitely_many_topics():
 OTHER = ([[0, 1], [], [1, 1, 2]], 3, 0.3, 2.0, 0.8)
 
 
-class SparseLDA(LDASampler):
-    "Lists of each word's topics from the first one on."
+class LDAByWord(LDASampler):
+    "Tokens in the order of words from the first topic on."
 
     _many = 0
 
@@ -899,8 +904,8 @@ class SparseLDA(LDASampler):
     [
         (2, TINY[1], "uniform", LDASampler),
         (3, OTHER, "learned", LDASampler),
-        (3, OTHER, "learned", SparseLDA),
-        pytest.param(2, TINY[1], "uniform", SparseLDA, marks=pytest.mark.slow),
+        (3, OTHER, "learned", LDAByWord),
+        pytest.param(2, TINY[1], "uniform", LDAByWord, marks=pytest.mark.slow),
         pytest.param(2, TINY[1], "learned", LDASampler, marks=pytest.mark.slow),
         pytest.param(3, OTHER, "uniform", LDASampler, marks=pytest.mark.slow),
     ],

@@ -34,6 +34,7 @@ from hdp_nb.topics.counts import (
 from hdp_nb.topics.franchise import (
     FranchiseSampler,
     _seat_tokens,
+    _sweep_by_word,
     _sweep_franchise,
     empty_franchise,
     fill_workspace,
@@ -93,6 +94,19 @@ def test_exact_posterior(docs, V, eta, alpha, gamma):
     assert (
         largest_error(collect(sampler, 60_000), Posterior(docs, V, eta, alpha, gamma)) < TOLERANCE
     )
+
+
+@njit
+def sweep_by_word(rng, state, workspace, x, offsets, lengths, prior, serve):
+    return _sweep_by_word(rng, state, workspace, x, offsets, lengths, prior)
+
+
+@pytest.mark.parametrize("case", TINY)
+def test_exact_posterior_by_word(case):
+    docs, V, *parameters = case
+    sampler = FranchiseSampler(Corpus.from_docs(docs, n_words=V), *parameters, None, None)
+    found = collect(sampler, 60_000, sweep=sweep_by_word)
+    assert largest_error(found, Posterior(*case)) < TOLERANCE
 
 
 def sweep_by_few_words(new, passes, **others):
