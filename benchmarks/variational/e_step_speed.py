@@ -135,7 +135,8 @@ def measure(runners, n):
 def only_passes(E, rows, counts, offsets, e, t, norm):
     "The passes over words and topics of FIXED iterations in all documents, and nothing else."
     for j in range(len(offsets) - 1):
-        a, b = offsets[j], offsets[j + 1]
+        a = offsets[j]
+        b = a + (offsets[j + 1] - a + 7) // 8 * 8  # whole eights, the last with words of the next
         for _ in range(FIXED):
             _pass_words(E, rows[a:b], counts[a:b], e, t, norm[a:b])
 
@@ -156,12 +157,14 @@ def parts(ours, n):
     found = again()
     e, t = aligned(2, E.shape[1])
     e[:] = 1.0
-    w, norm, docs = np.full(E.shape[1], 1 / K), np.empty(len(batch.rows)), batch.docs
+    docs, w = batch.docs, np.full(E.shape[1], 1 / K)
+    rows, counts = np.pad(batch.rows, (0, 7)), np.pad(docs.counts, (0, 7))
+    norm = np.empty(len(rows))
     runs = {
         "topics": lambda: topic_factors(ours.lam, batch),
         "E-step": again,
         "statistics": lambda: topic_statistics(batch, E, found, K),
-        "passes": lambda: only_passes(E, batch.rows, docs.counts, docs.offsets, e, t, norm),
+        "passes": lambda: only_passes(E, rows, counts, docs.offsets, e, t, norm),
         "exp(digamma)": lambda: only_digamma(len(docs.lengths), w, e.copy()),
     }
     seconds = {}

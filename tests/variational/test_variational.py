@@ -35,10 +35,10 @@ from hdp_nb.variational.bound import (
 from hdp_nb.variational.e_step import (
     EStepRules,
     Hyperpriors,
+    add_eight,
     best_of_two,
     distinct_words,
     doc_topics,
-    dot4,
     e_step,
     exp_digamma,
     fit_batch,
@@ -95,21 +95,28 @@ def test_exp_digamma():
     x = np.concatenate([np.geomspace(2e-3, 1e12, 4000), [1.0, 0.5, 3.0]])
     assert abs(np.array([exp_digamma(v) for v in x]) / np.exp(digamma(x)) - 1).max() < 3e-8
     assert exp_digamma(1e-6) < 1e-300  # as the true value underflows
+    assert 0 <= exp_digamma(5e-324) < 1e-300 and 0 <= exp_digamma(0.0) < 1e-300
 
 
 @njit
-def compiled_dot4(E, rows, e):
-    return dot4(E, rows[0], rows[1], rows[2], rows[3], e)
+def compiled_add_eight(E, rows, counts, i, e, t, norm):
+    add_eight(E, rows, counts, i, e, t, norm)
 
 
 @pytest.mark.parametrize("length", [8, 16, 120])
-def test_eight_sums_side_by_side(length):
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_eight_words_at_a_time(length, kind):
     "Compiled and plain to the last bit; rows may be longer than the vector, and occur twice."
-    rng, rows = np.random.default_rng(length), np.array([4, 0, 2, 2], np.int32)
-    E, e = rng.normal(size=(5, 120)), rng.normal(size=length)
-    assert compiled_dot4(E, rows, e) == dot4(E, *rows, e) and np.allclose(
-        dot4(E, *rows, e), E[rows, :length] @ e
-    )
+    rng, rows = np.random.default_rng(length), np.array([0] * 8 + [4, 0, 2, 2, 3, 1, 0, 4], kind)
+    E, e, t = 10 ** rng.normal(0, 5, (5, 120)), rng.random(length), rng.normal(size=length)
+    counts, (plain, quick) = rng.integers(0, 3, 16).astype(float), np.tile(t, (2, 1))
+    norms = np.zeros((2, 16))
+    add_eight(E, rows, counts, 8, e, plain, norms[0])
+    compiled_add_eight(E, rows, counts, 8, e, quick, norms[1])
+    assert np.array_equal(plain, quick) and np.array_equal(*norms) and not norms[0, :8].any()
+    X = E[rows[8:], :length]
+    assert np.allclose(norms[0, 8:], X @ e, rtol=1e-13)
+    assert np.allclose(plain, t + (counts[8:] / norms[0, 8:]) @ X, rtol=1e-13)
 
 
 def test_e_step_is_a_stationary_point_of_the_full_bound(case):
