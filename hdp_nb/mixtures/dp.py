@@ -9,6 +9,7 @@ __all__ = ['DPState', 'make_sweep', 'make_log_likelihood', 'dp_state', 'grow_sta
 # %% ../../nbs/03_mixtures/01_dp.ipynb #226971f6
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -43,6 +44,64 @@ class DPState(NamedTuple):
     alpha: np.ndarray
     stats: Any
     log_w: np.ndarray
+
+# %% ../../nbs/03_mixtures/01_dp.ipynb #c0a70102
+@cache
+def _pack(fam: Likelihood) -> Likelihood:
+    """Return a likelihood with the parts of its `packing`, or as it is if it has none.
+
+    Parameters
+    ----------
+    fam : Likelihood
+
+    Returns
+    -------
+    Likelihood
+        The same for the same `fam`, since kernels are compiled for each.
+    """
+    if fam.packing is None:
+        return fam
+    parts = ("add", "remove", "log_predictive", "log_marginal")
+    mine = {part: getattr(fam.packing, part) for part in parts}
+    return replace(fam, packing=fam.packing._replace(stands_for=tuple(mine.values())), **mine)
+
+
+@cache
+def _make_weigh(fam: Likelihood) -> tuple[Callable, Callable, Callable, Callable]:
+    """Name what a sweep calls to weigh a row under all components.
+
+    Parameters
+    ----------
+    fam : Likelihood
+        As `_pack` returns it.
+
+    Returns
+    -------
+    prepare, weigh, renew, vacate : jitted
+        See `hdp_nb.mixtures.likelihood.Packing`.
+    """
+    if (kind := fam.packing) is not None and kind.add is fam.add:
+        return kind.prepare, kind.weigh, kind.renew, kind.vacate
+    log_predictive = fam.log_predictive
+
+    @njit(nogil=True)
+    def prepare(prior, stats, K, rows):
+        return 0
+
+    @njit(nogil=True)
+    def weigh(prior, stats, K, rows, i, own, weights, out):
+        for k in range(K + 1):
+            out[k] = log_predictive(prior, stats, k, rows, i)
+
+    @njit(nogil=True)
+    def renew(prior, stats, k, rows, i, weights):
+        "Nothing is kept."
+
+    @njit(nogil=True)
+    def vacate(k, last, weights):
+        "Nothing is kept."
+
+    return prepare, weigh, renew, vacate
 
 # %% ../../nbs/03_mixtures/01_dp.ipynb #14aac7da
 @cache
@@ -101,29 +160,36 @@ def make_sweep(fam: Likelihood) -> Callable:
     -----
     Neal (2000), Algorithm 3. Where rows have latent variables, these move with them, in place.
     """
-    add, log_predictive, unseat = fam.add, fam.log_predictive, _make_unseat(fam)
-    hide, settle = make_settle(fam.augmentation)
+    add, unseat, (hide, settle) = fam.add, _make_unseat(fam), make_settle(fam.augmentation)
+    prepare, weigh, renew, vacate = _make_weigh(fam)
 
     @njit(nogil=True)
     def sweep(rng, state, data, prior, alpha_prior, start, log_p):
         n, kept = len(state.z), np.empty(data.shape[-1])
+        weights = prepare(prior, state.stats, state.K[0], data)
         for i in range(start, n):
             if state.K[0] == len(state.n_k):
                 return i, log_p
             old, K = state.z[i], state.K[0]
+            own = old  # where `weights` still have it
             if old >= 0:
                 unseat(state, data, i)
                 if state.K[0] < K:  # it was alone
-                    old = state.K[0]
+                    vacate(old, state.K[0], weights)
+                    old, own = state.K[0], -1
             K = state.K[0]
             hide(prior, data, i, kept)
+            weigh(prior, state.stats, K, data, i, own, weights, state.log_w)
             for k in range(K + 1):  # slot K is empty: a new component
-                weight = state.n_k[k] if k < K else state.alpha[0]
-                state.log_w[k] = np.log(weight) + log_predictive(prior, state.stats, k, data, i)
+                state.log_w[k] += np.log(state.n_k[k] if k < K else state.alpha[0])
             k, log_total = draw_log_categorical(rng, state.log_w[: K + 1])
             log_p += log_total - math.log(n - 1 + state.alpha[0])
             k = settle(rng, prior, state.stats, data, i, k, old, kept)
             add(state.stats, k, data, i)
+            if k != own:
+                renew(prior, state.stats, k, data, i, weights)
+                if own >= 0:
+                    renew(prior, state.stats, own, data, i, weights)
             state.z[i] = k
             state.n_k[k] += 1
             state.K[0] = max(K, k + 1)
@@ -206,7 +272,7 @@ def _make_log_weights(fam: Likelihood) -> Callable:
 
     @njit(nogil=True)
     def log_weights(state, data, prior, out):
-        n, K = len(state.z), state.K[0]
+        n, K = state.n_k.sum(), state.K[0]
         for i in range(len(out)):
             for k in range(K + 1):
                 weight = state.n_k[k] if k < K else state.alpha[0]
@@ -289,6 +355,7 @@ class DPMixtureSampler:
     """
 
     begin: int | None
+    _packed: Any
 
     def __init__(
         self,
@@ -302,12 +369,24 @@ class DPMixtureSampler:
         check_concentrations(alpha=alpha)
         self.alpha = float(alpha)
         self.alpha_prior = as_prior("alpha_prior", alpha_prior)
-        self.begin = None
+        self.begin, self._packed = None, None
+
+    @property
+    def packed(self) -> tuple[Likelihood, Any, Any]:
+        "Likelihood, prior and rows in the form that the kernels take."
+        plain = self.fam, self.prior, self.data
+        if self._packed is None or any(a is not b for a, b in zip(self._packed[0], plain)):
+            fam, kind, form = _pack(self.fam), self.fam.packing, plain
+            if kind is not None:
+                prior = kind.prior(self.prior, self.data)
+                form = fam, prior, kind.rows(prior, self.data)
+            self._packed = plain, form
+        return self._packed[1]
 
     def state(self, z: ArrayLike, alpha: float | None = None, capacity: int = 16) -> DPState:
         "Make the state with these labels, see `dp_state`; alpha defaults to its first value."
         alpha = self.alpha if alpha is None else alpha
-        return dp_state(self.fam, self.prior, self.data, z, alpha, capacity)
+        return dp_state(*self.packed, z, alpha, capacity)
 
     def init(self, rng: np.random.Generator) -> DPState:
         """Draw the first state.
@@ -350,12 +429,13 @@ class DPMixtureSampler:
             components of all others when it was visited, its own summed out. It compares states
             with different numbers of components.
         """
-        kernel, start, log_p = make_sweep(self.fam), 0, 0.0
+        fam, prior, rows = self.packed
+        kernel, start, log_p = make_sweep(fam), 0, 0.0
         while True:
-            start, log_p = kernel(rng, state, self.data, self.prior, self.alpha_prior, start, log_p)
+            start, log_p = kernel(rng, state, rows, prior, self.alpha_prior, start, log_p)
             if start == len(state.z):
                 return state, {**self.info(state), "log_mixture": log_p}
-            state = grow_state(self.fam, self.prior, state)
+            state = grow_state(fam, prior, state)
 
     def info(self, state: DPState) -> dict[str, Any]:
         """Return what the trace says of a state.
@@ -364,7 +444,8 @@ class DPMixtureSampler:
         shares of the three largest components.
         """
         alpha = state.alpha[0]
-        log_likelihood = make_log_likelihood(self.fam)(state, self.prior)
+        fam, prior, _ = self.packed
+        log_likelihood = make_log_likelihood(fam)(state, prior)
         log_joint = log_likelihood + log_eppf(state.n_k, alpha)
         log_joint += self.alpha_prior.log_density(alpha)
         return {
@@ -389,13 +470,15 @@ class DPMixtureSampler:
         float array, shape (len(X), K + 1)
             log p(z = k, x | the state); the last column is a new component.
         """
+        fam, prior, _ = self.packed
         if state.K[0] == len(state.n_k):
-            state = grow_state(self.fam, self.prior, state)
+            state = grow_state(fam, prior, state)
         data = self.fam.check_data(X, self.prior)
         if self.augmentation is not None:
             data = self.augmentation.forget(self.prior, data)
         out = np.empty((len(data), state.K[0] + 1))
-        _make_log_weights(self.fam)(state, data, self.prior, out)
+        rows = data if fam.packing is None else fam.packing.rows(prior, data)
+        _make_log_weights(fam)(state, rows, prior, out)
         return out
 
     def log_density(self, state: DPState, X: Any) -> np.ndarray:
@@ -430,7 +513,8 @@ class DPMixtureSampler:
         for k in range(int(state.K[0])):
             clear(state.stats, k)
         state.n_k[:], state.K[:] = 0, 0
-        _make_seat(self.fam)(state, self.data)
+        fam, _, rows = self.packed
+        _make_seat(fam)(state, rows)
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."

@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 'poisson',
-           'Augmentation', 'Likelihood', 'grow_stats', 'make_settle', 'register', 'DirichletPrior',
-           'CountStats', 'make_dirichlet_prior', 'GammaPrior', 'PoissonStats', 'with_params',
-           'draw_parameters']
+           'Packing', 'Augmentation', 'Likelihood', 'grow_stats', 'make_settle', 'register',
+           'DirichletPrior', 'CountStats', 'make_dirichlet_prior', 'GammaPrior', 'PoissonStats',
+           'with_params', 'draw_parameters']
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #76f17fef
 import math
@@ -18,8 +18,50 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import literal_unroll, njit
 
+from . import count_tables
 from ..utils.checks import check_counts, check_int, check_number, check_vector
 from ..utils.special import log_rising, sample_log_dirichlet
+
+# %% ../../nbs/03_mixtures/02_likelihood.ipynb #c0a70201
+class Packing(NamedTuple):
+    """Another form of prior and rows, in which the samplers of mixtures are faster.
+
+    Statistics are the same in both forms. A copy of a likelihood whose `add`, `remove`,
+    `log_predictive` or `log_marginal` is another one is without it.
+
+    Attributes
+    ----------
+    prior : (prior, data) -> prior
+        Hyperparameters, with what is worth to be worked out once.
+    rows : (prior, data) -> rows
+        Rows as the functions below take them, a NamedTuple of arrays. `prior` is in its other form,
+        here and below.
+    add, remove, log_predictive, log_marginal : jitted
+        Parts of the likelihood, for these.
+    prepare : jitted (prior, stats, K, rows) -> weights
+        Makes what a sweep is to keep of slots 0..K-1 and of empty ones.
+    weigh : jitted (prior, stats, K, rows, i, own, weights, out)
+        Fills `out` with the log predictives of row i under slots 0..K, the last one empty. Where
+        `own` is not negative, the row has left this slot, but `weights` were not renewed.
+    renew : jitted (prior, stats, k, rows, i, weights)
+        Brings `weights` up to date after row i has come to slot k, or has left it.
+    vacate : jitted (k, last, weights)
+        Lets slot k have the weights of the last one, which is empty then.
+    stands_for : tuple
+        `add`, `remove`, `log_predictive` and `log_marginal` of the likelihood.
+    """
+
+    prior: Callable
+    rows: Callable
+    add: Callable
+    remove: Callable
+    log_predictive: Callable
+    log_marginal: Callable
+    prepare: Callable
+    weigh: Callable
+    renew: Callable
+    vacate: Callable
+    stands_for: tuple[Callable, ...]
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #6600fb26
 class Augmentation(NamedTuple):
@@ -145,6 +187,8 @@ class Likelihood:
         Rows of explicit parameters under the names that `expected` uses.
     augmentation : Augmentation, optional
         For a likelihood that is conjugate only given latent variables of its rows.
+    packing : Packing, optional
+        For a likelihood that has a faster form for the samplers of mixtures.
     scalar : bool
         Whether an observation is a single number, so that data may be flat, shape (n,).
     sparse : bool
@@ -193,6 +237,7 @@ class Likelihood:
     log_density: Callable | None = None
     name_params: Callable | None = None
     augmentation: Augmentation | None = None
+    packing: Packing | None = None
     scalar: bool = False
     sparse: bool = False
     examples: tuple[tuple[dict, Any], ...] = ()
@@ -212,6 +257,9 @@ class Likelihood:
             "clear": _clear_slot,
             "log_block": _follows(_make_chain_block(self.add, self.remove, self.log_predictive)),
         }
+        mine = (self.add, self.remove, self.log_predictive, self.log_marginal)
+        if self.packing is not None and self.packing.stands_for != mine:
+            object.__setattr__(self, "packing", None)
         for part, value in defaults.items():
             if getattr(getattr(self, part), "follows", getattr(self, part) is None):
                 object.__setattr__(self, part, value)
@@ -587,6 +635,19 @@ multinomial = Likelihood(
     expected=_expected_words,
     sample=_sample_rows,
     sparse=True,
+    packing=Packing(
+        prior=count_tables.make_tables,
+        rows=count_tables.list_entries,
+        add=count_tables.add_entries,
+        remove=count_tables.remove_entries,
+        log_predictive=count_tables.predict_entries,
+        log_marginal=count_tables.tabled_marginal,
+        prepare=count_tables.fill_weights,
+        weigh=count_tables.weigh_entries,
+        renew=count_tables.renew_weights,
+        vacate=count_tables.vacate_weights,
+        stands_for=(_add_row, _remove_row, _row_predictive, _count_marginal),
+    ),
     examples=(({"n_words": 4}, _ROWS), ({"n_words": 4, "eta": [0.01, 1, 7, 0.3]}, _ROWS)),
 )
 
@@ -675,15 +736,14 @@ def _move_poisson(stats, src, dst):
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #ab2c27f6
 @njit
 def _poisson_predictive(prior, stats, k, data, i):
-    n, out = stats.n[k], 0.0
+    n, out, before, zero, one = stats.n[k], 0.0, 0.0, 0.0, 0.0
     for d in range(len(prior.shape)):
         shape, rate, x = prior.shape[d] + stats.total[k, d], prior.rate[d] + n, data[i, d]
-        out += (
-            log_rising(shape, x)
-            - math.lgamma(x + 1.0)
-            - shape * math.log1p(1.0 / rate)
-            - x * math.log(rate + 1.0)
-        )
+        if rate != before:  # mostly it is the same in all columns
+            zero, one, before = math.log1p(1.0 / rate), math.log(rate + 1.0), rate
+        out -= shape * zero
+        if x > 0:
+            out += log_rising(shape, x) - math.lgamma(x + 1.0) - x * one
     return out
 
 

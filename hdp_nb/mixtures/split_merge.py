@@ -413,15 +413,15 @@ class DPSplitMerge(SplitMerge):
     """
 
     def _propose(self, rng, state, tally):
-        base, done = self.base, 0
+        (fam, prior, rows), done = self.base.packed, 0
         workspace = np.empty((3, len(state.z)), np.int64)
-        propose = make_propose(base.fam)
+        propose = make_propose(fam)
         options = MoveOptions(self.n_proposals, self.scans, False)
         while True:
-            done = propose(rng, state, base.data, base.prior, options, done, tally, workspace)
+            done = propose(rng, state, rows, prior, options, done, tally, workspace)
             if done == self.n_proposals:
                 return state
-            state = grow_state(base.fam, base.prior, state)
+            state = grow_state(fam, prior, state)
 
 # %% ../../nbs/03_mixtures/04_split_merge.ipynb #0528223d
 @cache
@@ -531,8 +531,8 @@ class MixtureMoves(DPSplitMerge):
         """
         inside, done, joined = state.base, 0, 0
         while state.n_done < self.tune:
-            fam, data, prior = self.base.fam, self.base.data, self.base.prior
-            done, n_joined = _make_join(fam)(rng, inside, data, prior, done)
+            fam, prior, rows = self.base.packed
+            done, n_joined = _make_join(fam)(rng, inside, rows, prior, done)
             joined += n_joined
             if inside.K[0] + 2 <= len(inside.n_k):
                 break

@@ -89,12 +89,12 @@ def log_rows(
     float array, shape (n_left_out,)
         Natural logarithms by (L1), in the order of the rows.
     """
-    log_p, data = np.zeros(len(z)), sampler.data
-    seen = data if seen is None else seen
+    log_p, seen = np.zeros(len(z)), sampler.data if seen is None else seen
     for out in _folds(fold):
-        rest = sampler.with_data(data[~out])
-        state = rest.state(np.unique(z[~out], return_inverse=True)[1], alpha)
-        log_p[out] = logsumexp(rest.log_weights(state, seen[out]), axis=1)
+        rest = np.full(len(z), -1)
+        rest[~out] = np.unique(z[~out], return_inverse=True)[1]
+        state = sampler.state(rest, alpha)
+        log_p[out] = logsumexp(sampler.log_weights(state, seen[out]), axis=1)
     return log_p[fold >= 0]
 
 # %% ../../nbs/10_models/20_left_out.ipynb #ca0ae271

@@ -60,7 +60,7 @@ CASES = {
     ),
 }
 families = pytest.mark.parametrize("name", CASES)
-QUICK = {"categorical", "normal_inverse_wishart"}  # integers and rows of numbers
+QUICK = {"categorical", "multinomial", "normal_inverse_wishart"}  # integers, counts, numbers
 some_families = pytest.mark.parametrize("name", slow_unless(QUICK.__contains__, CASES))
 
 
@@ -72,12 +72,12 @@ def make_sampler(name, alpha=1.0, alpha_prior=None, n=None, fam=None):
 
 def chain(sampler, n_sweeps=30_000, seed=1):
     """Labels and alpha after every sweep."""
-    rng, kernel = np.random.default_rng(seed), make_sweep(sampler.fam)
+    fam, prior, data = sampler.packed
+    rng, kernel = np.random.default_rng(seed), make_sweep(fam)
     state = sampler.state(np.arange(len(sampler.data)), capacity=len(sampler.data) + 1)
     z, alpha = np.empty((n_sweeps, len(sampler.data)), int), np.empty(n_sweeps)
     for s in range(n_sweeps):
-        data, prior, alpha_prior = sampler.data, sampler.prior, sampler.alpha_prior
-        assert kernel(rng, state, data, prior, alpha_prior, 0, 0.0)[0] == len(state.z)
+        assert kernel(rng, state, data, prior, sampler.alpha_prior, 0, 0.0)[0] == len(state.z)
         z[s], alpha[s] = state.z, state.alpha[0]
     return z, alpha
 
