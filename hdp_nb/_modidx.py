@@ -4006,6 +4006,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'hdp_nb/topics/word_order.py'),
                                           'hdp_nb.topics.word_order._assign_word': ( '04_topics/word_order.html#_assign_word',
                                                                                      'hdp_nb/topics/word_order.py'),
+                                          'hdp_nb.topics.word_order._divide_pool': ( '04_topics/word_order.html#_divide_pool',
+                                                                                     'hdp_nb/topics/word_order.py'),
                                           'hdp_nb.topics.word_order._enter_word': ( '04_topics/word_order.html#_enter_word',
                                                                                     'hdp_nb/topics/word_order.py'),
                                           'hdp_nb.topics.word_order._find_here': ( '04_topics/word_order.html#_find_here',

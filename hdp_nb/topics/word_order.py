@@ -125,6 +125,8 @@ class WordOrder(NamedTuple):
         offsets[j] + used[j] - 1 of the next two.
     topic, n : int arrays, shape (N,)
         A topic, and the document's tokens in it.
+    offsets : int array, shape (J + 1,)
+        Where the documents begin.
     slots : int array, shape (2,)
         The slot that holds the weight of all topics without tokens, and the next one; -1: none.
     """
@@ -135,6 +137,7 @@ class WordOrder(NamedTuple):
     used: np.ndarray
     topic: np.ndarray
     n: np.ndarray
+    offsets: np.ndarray
     slots: np.ndarray
 
 
@@ -178,7 +181,7 @@ def order_words(x: np.ndarray, z: np.ndarray, offsets: np.ndarray, V: int, K: in
         used[j] = end - offsets[j]
         for e in range(offsets[j], end):
             place[topic[e]] = -1
-    return WordOrder(first, token, document, used, topic, n, np.zeros(2, np.int64))
+    return WordOrder(first, token, document, used, topic, n, offsets, np.zeros(2, np.int64))
 
 # %% ../../nbs/04_topics/13_word_order.ipynb #f13a0014
 @njit(nogil=True)
@@ -202,8 +205,20 @@ def _find_here(p, R, u):
     return r
 
 
+@njit(nogil=True)
+def _divide_pool(rng, beta, slots, gamma):
+    "Cut the weight of a topic that is born off that of the pool, which moves to the next slot."
+    k, pool, b = slots[0], slots[1], rng.beta(1.0, gamma)
+    beta[pool] = max((1.0 - b) * beta[k], LEAST_WEIGHT)
+    beta[k] *= b
+    slots[0], slots[1] = pool, -1
+    for q in range(beta.shape[0] - 1, -1, -1):
+        if beta[q] == 0.0:
+            slots[1] = q
+
+# %% ../../nbs/04_topics/13_word_order.ipynb #f13a0024
 @uncounted
-def _assign_word(rng, state, beta, workspace, words, tree, v, offsets, finite):
+def _assign_word(rng, state, beta, workspace, words, tree, v, finite):
     "Gibbs over the topics of word v's tokens, in place; returns how many are done."
     z, n_vk, n_k, leaf = state.z, state.n_vk, state.n_k, tree.leaf
     total, inverse, p, used = workspace.total, workspace.inverse, workspace.p, words.used
@@ -214,7 +229,7 @@ def _assign_word(rng, state, beta, workspace, words, tree, v, offsets, finite):
         if spare < 0:  # no slot for the next pool: the driver enlarges the arrays and calls again
             return o - first
         i, j = words.token[o], words.document[o]
-        old, begin, R, alpha = z[i], offsets[j], used[j], document_alpha(state.alpha, j)
+        old, begin, R, alpha = z[i], words.offsets[j], used[j], document_alpha(state.alpha, j)
         here = 0.0
         for r in range(R):
             k = topic[begin + r]
@@ -266,14 +281,9 @@ def _assign_word(rng, state, beta, workspace, words, tree, v, offsets, finite):
         inverse[k] = 1.0 / total[k]
         z[i], used[j] = k, R
         if k == pool:  # a topic is born (D1)
-            b, pool, spare = rng.beta(1.0, gamma), spare, -1
-            beta[pool] = max((1.0 - b) * beta[k], LEAST_WEIGHT)
-            beta[k] *= b
+            _divide_pool(rng, beta, words.slots, gamma)
+            pool, spare = words.slots[0], words.slots[1]
             set_weight(tree, pool, beta[pool] * eta * inverse[pool])
-            for q in range(n_k.shape[0] - 1, -1, -1):
-                if beta[q] == 0.0:
-                    spare = q
-            words.slots[0], words.slots[1] = pool, spare
         set_weight(tree, k, beta[k] * (n_vk[v, k] + eta) * inverse[k])
         everywhere = sum_weights(tree)
     return words.first[v + 1] - first
@@ -346,7 +356,7 @@ def assign_by_word(
     for v in range(at[0], V):
         n = words.first[v + 1] - words.first[v]
         _enter_word(state, beta, workspace, words, tree, v, 1)
-        done = _assign_word(rng, state, beta, workspace, words, tree, v, offsets, finite)
+        done = _assign_word(rng, state, beta, workspace, words, tree, v, finite)
         if done < n:
             at[0], at[2] = v, done
             return False
