@@ -93,7 +93,9 @@ def forget_slot(k, last, weights):
     pass
 
 
-@pytest.mark.parametrize("broken", [{"renew": forget_row}, {"vacate": forget_slot}], ids=str)
+@pytest.mark.parametrize(
+    "broken", [{"renew": forget_row}, {"vacate": forget_slot}], ids=["renew", "vacate"]
+)
 def test_control_weights_that_are_not_renewed(broken):
     fam = replace(multinomial, packing=multinomial.packing._replace(**broken))
     assert error(DPMixtureSampler(fam, ROWS, fam.make_prior(3))) > 0.02
