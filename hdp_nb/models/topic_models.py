@@ -682,8 +682,9 @@ class LDA(GibbsTopicModel):
             mine = np.flatnonzero(self.sample_chain_ == c)
             tables = [self.samples_[i].n_vk for i in mine]
             labels = match_one_to_one(tables, len(tables) - 1)
-            ordered = [n.T.toarray()[np.argsort(to)] for n, to in zip(tables, labels)]
-            means[c] = np.sum(ordered, axis=0)
+            means[c] = np.zeros(tables[0].shape[::-1])
+            for n, to in zip(tables, labels):  # one after the other: a table may be large
+                means[c][to] += n.T.toarray()
         best = means[self.sample_chain_[int(self.best_)]]
         same = {c for c, n in means.items() if n is best or (_like(n, best, n_v) >= 0).all()}
         self.shown_ = np.array([c in same for c in self.sample_chain_])
