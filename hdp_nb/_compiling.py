@@ -7,25 +7,30 @@ are linked, optimised and turned into machine code together. The results are the
 """
 
 import os
+from collections import Counter
 from contextlib import contextmanager
 from copy import copy
 from itertools import count
 from secrets import randbits
 
 import llvmlite.binding as llvm
-from numba.core import ir
+from numba.core import cgutils, ir
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.datamodel import default_manager
 from numba.core.environment import Environment, lookup_environment
 from numba.core.lowering import Lower
 from numba.core.sigutils import normalize_signature
 from numba.core.typed_passes import BaseNativeLowering, NativeLowering
-from numba.core.types.containers import BaseNamedTuple
+from numba.core.types import Dispatcher
+from numba.core.types.containers import BaseNamedTuple, NamedTuple, NamedUniTuple
 from numba.core.types.misc import Omitted, unliteral
+from numba.extending import overload
+from numba.np import arrayobj
 
 
 def _number_functions():
@@ -172,15 +177,52 @@ class Part(JITCodeLibrary):
         return self
 
 
+class _ByAddress:
+    """How functions hand on a named tuple of this package: as the address of one.
+
+    Numba hands on every number, shape and address that is in a tuple. For a state of thirty arrays
+    these are hundreds, which caller and callee take apart and put together again at each call.
+    """
+
+    def get_argument_type(self):
+        return self.get_value_type().as_pointer()
+
+    def as_argument(self, builder, value):
+        if value.type == self.get_argument_type():
+            return value
+        return cgutils.alloca_once_value(builder, value)
+
+    def from_argument(self, builder, value):
+        return builder.load(value)
+
+
+def _hand_on_addresses():
+    "Tell numba so, for the named tuples of this package only."
+    package = __name__.partition(".")[0]
+    for kind in (NamedTuple, NamedUniTuple):
+        usual = default_manager._handlers[kind]
+        ours = type(usual.__name__, (_ByAddress, usual), {})
+
+        def choose(manager, given, usual=usual, ours=ours):
+            home = given.instance_class.__module__.partition(".")[0]
+            return (ours if home == package else usual)(manager, given)
+
+        default_manager.register(kind, choose)
+
+
+_hand_on_addresses()
+
+
 class _Borrowing(Lower):
-    """Numba's translation to LLVM, which counts no references to what the caller holds on to.
+    """Numba's translation to LLVM, which neither counts nor copies what the caller holds on to.
 
     Arguments, their copies and the arrays in tuples that are arguments live as long as the call.
     Numba counts a reference to each array of a tuple wherever a name is bound to the tuple, and
-    LLVM then has to find out that this was for nothing.
+    LLVM then has to find out that this was for nothing. Of a tuple that is an argument, what the
+    function uses is read once, when it begins.
     """
 
-    _counts = True
+    _counts, _calls = True, False
 
     def pre_lower(self):
         super().pre_lower()
@@ -192,6 +234,7 @@ class _Borrowing(Lower):
         ):
             borrowed = kept
         self._borrowed = borrowed
+        self._find_addresses(assigned)
 
     def _is_borrowed(self, value, borrowed):
         "Whether a value is the caller's, if the values of the names in `borrowed` are."
@@ -207,6 +250,50 @@ class _Borrowing(Lower):
             and value.attr in self.typeof(value.value.name).fields
         )
 
+    def _find_addresses(self, assigned):
+        "Where tuples are that came as addresses, by the names that stand for one of these only."
+        self._start, self._address, self._fields = self.builder.basic_block, {}, {}
+        times = Counter(one.target.name for one in assigned)
+        left = [
+            one
+            for one in assigned
+            if times[one.target.name] == 1
+            and one.target.name in self._borrowed
+            and isinstance(self.typeof(one.target.name), BaseNamedTuple)
+        ]
+        while left:
+            found = [one for one in left if self._find_address(one.target.name, one.value)]
+            if not found:
+                break
+            left = [one for one in left if one not in found]
+
+    def _find_address(self, name, value):
+        if isinstance(value, ir.Arg):
+            given, address = self.typeof("arg." + value.name), None
+            if isinstance(self.context.data_model_manager[given], _ByAddress):
+                (address,) = self.fnargs[value.index].operands  # of the load
+        elif isinstance(value, ir.Var):
+            given, address = self.typeof(value.name), self._address.get(value.name)
+        else:
+            above = self.typeof(value.value.name)
+            at, address = above.fields.index(value.attr), self._address.get(value.value.name)
+            given = above[at]
+            if address is not None:
+                address = cgutils.gep_inbounds(self.builder, address, 0, at)
+        if address is None or given != self.typeof(name):
+            return False
+        self._address[name] = address
+        return True
+
+    def _read_field(self, name, at):
+        "A field of a tuple that came as an address."
+        key = self._address[name], at
+        if key not in self._fields:
+            with self.builder.goto_block(self._start):
+                field = cgutils.gep_inbounds(self.builder, key[0], 0, at)
+                self._fields[key] = self.builder.load(field)
+        return self._fields[key]
+
     @contextmanager
     def _uncounted(self):
         self._counts = False
@@ -215,16 +302,43 @@ class _Borrowing(Lower):
         finally:
             self._counts = True
 
+    def lower_inst(self, inst):
+        if not (isinstance(inst, ir.Assign) and inst.target.name in self._address):
+            super().lower_inst(inst)
+
     def lower_assign(self, ty, inst):
         if inst.target.name not in self._borrowed:
             return super().lower_assign(ty, inst)
         if isinstance(inst.value, ir.Expr):
-            given = self.typeof(inst.value.value.name)
+            name = inst.value.value.name
+            given = self.typeof(name)
             at = given.fields.index(inst.value.attr)
-            found = self.builder.extract_value(self.loadvar(inst.value.value.name), at)
+            if name in self._address:
+                found = self._read_field(name, at)
+            else:
+                found = self.builder.extract_value(self.loadvar(name), at)
             return self.context.cast(self.builder, found, given[at], ty)
         with self._uncounted():
             return super().lower_assign(ty, inst)
+
+    def loadvar(self, name):
+        if name in self._address:
+            return self.builder.load(self._address[name])
+        return super().loadvar(name)
+
+    def _lower_call_normal(self, fnty, expr, signature):
+        self._calls = isinstance(fnty, Dispatcher)
+        try:
+            return super()._lower_call_normal(fnty, expr, signature)
+        finally:
+            self._calls = False
+
+    def _cast_var(self, var, ty):
+        if self._calls and isinstance(var, ir.Var) and var.name in self._address:
+            by_address = isinstance(self.context.data_model_manager[ty], _ByAddress)
+            if by_address and self.typeof(var.name) == ty:
+                return self._address[var.name]
+        return super()._cast_var(var, ty)
 
     def storevar(self, value, name, *args, **kwargs):
         if name not in self._borrowed:
@@ -265,16 +379,35 @@ class _Compiler(CompilerBase):
         return [made]
 
 
+def _refuse_shapes(source, target):
+    "Stands for numba's function of the same arguments."
+
+
+@overload(_refuse_shapes)
+def _compiled_refuse_shapes(source, target):
+    def refuse(source, target):
+        raise ValueError("the array that is assigned has another shape")
+
+    return refuse
+
+
 @contextmanager
 def _in_parts(context):
-    "Within, what is compiled is kept as parts, without the ways in for C that nobody takes."
+    """Within, what is compiled is kept as parts, without the ways in for C that nobody takes.
+
+    Where an array is assigned to a part of another, numba compiles a message that spells out both
+    shapes, with all that it needs of strings; here the message does not.
+    """
     codegen = context.codegen()
     before = codegen._library_class, vars(context).get("create_cfunc_wrapper")
+    spelled = getattr(arrayobj, "raise_with_shape_context", None)
     codegen._library_class, context.create_cfunc_wrapper = Part, lambda *args, **kwargs: None
+    arrayobj.raise_with_shape_context = _refuse_shapes
     try:
         yield
     finally:
         codegen._library_class, wrapper = before
+        arrayobj.raise_with_shape_context = spelled
         if wrapper is None:
             del context.create_cfunc_wrapper
 

@@ -106,8 +106,35 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.xdist_group(ONE_GROUP.get(stem, stem)))
 
 
+def says_what_would_run_it(reason):
+    "Whether the reason of a skip names an option, a module, or what a machine would need."
+    known = ("slow: run with --slow", "needs ", "could not import ", "SCIPY_ARRAY_API is not set")
+    return reason.startswith(known)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    "A test that is skipped for no such reason fails."
+    report = (yield).get_result()
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if not says_what_would_run_it(reason):
+            report.outcome = "failed"
+            report.longrepr = (
+                f"The reason of a skip says what the test needs to run, got {reason!r}"
+            )
+
+
 def pytest_collection_finish(session):
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    "Pyplot keeps every figure of a test until it is told to close it."
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 import worked_examples
 
-from hdp_nb.mixtures import negative_binomial, student  # noqa: F401, registers them
+from hdp_nb.mixtures import product  # noqa: F401, registers the package's own
 from hdp_nb.mixtures.normal import likelihoods
 from hdp_nb.mixtures.testing import filled
 

@@ -395,7 +395,7 @@ def test_a_place_that_cannot_be_written(refused):
     assert "in the way" in refused("fit", "x.npz", "--out", "file")
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="the superuser may write anywhere")
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user who is not root")
 def test_a_folder_without_permission(refused):
     save("x.npz", X)
     os.mkdir("locked", 0o500)

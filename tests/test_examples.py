@@ -21,7 +21,7 @@ from hdp_nb.sequences.finite import FiniteHMM
 API = Path(__file__).parent.parent / "nbs" / "api.md"
 ESTIMATORS = [
     *(hdp_nb.HDP, hdp_nb.LDA, hdp_nb.TreeHDP, hdp_nb.VariationalHDP, hdp_nb.OnlineHDP),
-    *(hdp_nb.DPMixture, hdp_nb.HNHDP, hdp_nb.NestedDP, hdp_nb.HDPHMM, FiniteHMM),
+    *(hdp_nb.DPMixture, hdp_nb.HDPMixture, hdp_nb.HNHDP, hdp_nb.NestedDP, hdp_nb.HDPHMM, FiniteHMM),
 ]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 # Packages that an example needs and the package does not, any of them.
@@ -115,7 +115,7 @@ def test_estimators_and_their_methods_have_examples(kind):
         assert inspect.cleandoc(kind.__doc__).rpartition("\n\n")[2].startswith("Examples\n---")
 
 
-@pytest.mark.skipif(not API.exists(), reason="needs the pages")
+@pytest.mark.skipif(not API.exists(), reason="needs the pages of the repository in nbs")
 def test_what_the_api_lists_has_an_example():
     names = dict(listed())
     assert len(names) > 80

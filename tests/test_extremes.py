@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 from tiers import slow_unless
 
-from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
+from hdp_nb import (
+    HDP,
+    HDPHMM,
+    HNHDP,
+    LDA,
+    DPMixture,
+    HDPMixture,
+    NestedDP,
+    OnlineHDP,
+    TreeHDP,
+    VariationalHDP,
+)
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.priors import Gamma
@@ -75,6 +86,13 @@ CASES = {
     **{f"OnlineHDP, {e_step}": online(e_step) for e_step in ("variational", "gibbs")},
     "DPMixture, categorical": case(DPMixture, STEPS, dict(alpha=1.0, prior=0.5), **CHAINS),
     "DPMixture, normal": case(DPMixture, POINTS, dict(alpha=1.0), likelihood="normal", **CHAINS),
+    "HDPMixture": case(
+        HDPMixture,
+        [POINTS[:12], POINTS[12:]],
+        dict(alpha=1.0, gamma=1.0),
+        likelihood="normal",
+        **CHAINS,
+    ),
     "HNHDP": case(HNHDP, TEXTS, CLUSTERS | dict(conc_global=1.0), **CHAINS),
     "NestedDP": case(NestedDP, TEXTS, CLUSTERS, **CHAINS),
     **{f"HDPHMM, {s}": states(s) for s in ("direct", "beam", "weak_limit")},

@@ -18,7 +18,9 @@ from tiers import slow_unless
 from hdp_nb.cli import main as cli
 from hdp_nb.corpora.corpus import Corpus
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux, where a process may fork"
+)
 
 TABLE = "text,year\n" + 'the cat sat on the mat,1\n"a dog, or two",2\n' * 6
 VALUES = [
@@ -56,6 +58,8 @@ VALUES = [
     "[1",
     '{"a": 1}',
 ]
+SHORT = ["--n-iter", "3", "--n-chains", "1", "--max-time", "5"]
+ROWS = "".join(f"{'ab'[i % 2]},{i},{i % 7 + 0.25},{i % 3}\n" for i in range(40))
 QUICK = ["--test-size", "0", "--n-iter", "3", "--n-chains", "1", "--moves", "0", "--max-time", "5"]
 
 
@@ -89,6 +93,7 @@ def place(tmp_path_factory):
     "A folder with a table of texts, a fitted run and a file that nobody may touch."
     folder = tmp_path_factory.mktemp("place")
     (folder / "table.csv").write_text(TABLE)
+    (folder / "rows.csv").write_text("who,when,x,y\n" + ROWS)
     (folder / "folder").mkdir()
     (folder / "folder" / "one.txt").write_text("something of mine")
     fit = ["fit", str(folder / "table.csv"), "--column", "text", "--out", str(folder / "run")]
@@ -103,6 +108,9 @@ def place(tmp_path_factory):
 
 BEGIN = {
     "fit": ["fit", "table.csv", "--column", "text", "--out", "new", *QUICK],
+    "states": ["states", "rows.csv", "--out", "new", *SHORT],
+    "clusters": ["clusters", "rows.csv", "--out", "new", *SHORT],
+    "label": ["label", "run", "table.csv", "--column", "text"],
     "score": ["score", "run", "table.csv", "--column", "text"],
     "topics": ["topics", "run"],
     "report": ["report", "run"],
@@ -112,7 +120,7 @@ BEGIN = {
     "shards score": ["shards", "score", "from_shards", "corpus", "--out", "new"],
     "shards topics": ["shards", "topics", "from_shards", "corpus", "--out", "new"],
 }
-WRITE = {"fit", *(name for name in BEGIN if name.startswith("shards"))}
+WRITE = {"fit", "states", "clusters", *(name for name in BEGIN if name.startswith("shards"))}
 
 
 def call(arguments, said):

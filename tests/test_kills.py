@@ -18,6 +18,7 @@ from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.distributed import fit as distributed
 from hdp_nb.distributed.shards import ShardedCorpus, write_shards
+from hdp_nb.models.grouped_mixtures import HDPMixture
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.nested_models import HNHDP
 from hdp_nb.models.sequence_models import HDPHMM
@@ -64,6 +65,9 @@ FITS = {
     "tree": lambda file: TreeHDP(["age"], **TWICE).fit(CORPUS, checkpoint=file),
     "nested": lambda file: HNHDP(n_clusters=4, **TWICE).fit(CORPUS, checkpoint=file),
     "mixture": lambda file: DPMixture(likelihood="normal", **TWICE).fit(POINTS, checkpoint=file),
+    "mixture of groups": lambda file: HDPMixture(likelihood="normal", **TWICE).fit(
+        POINTS, groups=np.arange(300) // 75, checkpoint=file
+    ),
     **{
         f"states, {name}": lambda file, name=name: HDPHMM(sampler=name, **TWICE).fit(
             SYMBOLS, checkpoint=file
@@ -108,7 +112,7 @@ def kill(fit, file, wait):
     return child.exitcode
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, where a process may fork")
 @pytest.mark.parametrize("name", slow_unless(lambda name: name == "shards", FITS))
 def test_killed_again_and_again(tmp_path, monkeypatch, request, name):
     monkeypatch.chdir(tmp_path)

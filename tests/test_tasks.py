@@ -1,23 +1,57 @@
-"""The code of the task pages runs as it stands there, page by page."""
+"""The code of the task pages runs as it stands there, and gives what stands below it."""
 
-import re
 import warnings
 
 import matplotlib.pyplot as plt
 import pytest
-from notebooks import ROOT
+import tasks
 
-PAGES = sorted(set((ROOT / "nbs" / "tasks").glob("*.md")) - {ROOT / "nbs/tasks/index.md"})
+PAGES = tasks.pages()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_code_of_a_task(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_code_of_a_task(path, tmp_path, monkeypatch):
+    """Every block prints the words that are stored below it and draws as many figures."""
     monkeypatch.chdir(tmp_path)
-    code = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
-    assert code
+    blocks = tasks.blocks(path.read_text(encoding="utf-8"))
+    assert blocks
     names = {"__name__": "task"}
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
-        for number, block in enumerate(code, 1):
-            exec(compile(block, f"{page.name}, block {number}", "exec"), names)
-    plt.close("all")
+        for number, block in enumerate(blocks, 1):
+            where = f"{path.name}, block {number}"
+            text, figures = tasks.execute(block.code, where, names)
+            assert tasks.shape(text) == tasks.shape(block.text), where
+            assert len(figures) == len(block.pictures), where
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
+def test_pictures_of_a_task(path):
+    """Each is there, is not white, and says what is to be seen."""
+    page = path.read_text(encoding="utf-8")
+    for block in tasks.blocks(page):
+        for name in block.pictures:
+            assert plt.imread(path.parent / name).std() > 0.02
+            assert f"![]({name})" not in page
+
+
+def test_page_with_output(tmp_path):
+    """What a block prints and draws is stored below it, whatever stood there."""
+    path = tmp_path / "page.md"
+    head = "# A page\n\n```python\nimport matplotlib.pyplot as plt\n\nx = 2\n```\n\nWords.\n\n"
+    code = "```python\nprint(x, 'of')\nplt.plot([1, 2])\n```\n"
+    picture, end = "\n![a line](a.png)\n", "\nThe end.\n"
+    path.write_text(head + code + "\n```text\nold\n```\n" + picture + end)
+    filled = head + code + "\n```text\n2 of\n```\n" + picture + end
+    assert tasks.fill(path) == filled and plt.imread(tmp_path / "a.png").std() > 0.02
+    path.write_text(filled)
+    assert tasks.fill(path) == filled
+    assert tasks.blocks(filled)[1] == ("print(x, 'of')\nplt.plot([1, 2])\n", "2 of\n", ["a.png"])
+    path.write_text(filled.replace(picture, ""))
+    with pytest.raises(SystemExit, match="page-2.png"):
+        tasks.fill(path)
+
+
+def test_numbers_may_differ_and_words_may_not():
+    assert tasks.shape("3 clusters\n[[-1.2 3e-05]]") == tasks.shape("12 clusters\n[[1.25  4.1]]")
+    assert tasks.shape("3 clusters") != tasks.shape("3 states")

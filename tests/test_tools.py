@@ -120,7 +120,7 @@ def test_every_mutant_that_survives_is_explained():
         assert all(why.startswith("equivalent: ") for why in found["survived"].values()), module
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there is no limit of memory to be had")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit of memory, as POSIX has it")
 def test_mutants_run_with_and_without_the_compiler_within_limits(tmp_path, monkeypatch):
     import mutants
 

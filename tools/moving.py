@@ -118,9 +118,10 @@ def scenes():
     state = dp.DPMixtureSampler(fam, points, prior, alpha=0.5).state(np.zeros(60, int))
     tally, work = np.zeros(4, np.int64), np.full((3, 60), -1)
     options = split_merge.MoveOptions(1, 0, False)
-    propose = (rng, state, points, prior, options, 0, tally, work)
+    room = split_merge.MoveRoom(work, np.zeros(60, np.int64), np.empty((1, 2), np.int64))
+    propose = (rng, state, points, prior, options, 0, tally, room)
     made["split"] = (
-        {"step": (split_merge.make_propose(fam), propose)},
+        {"step": (split_merge.make_propose(fam, split_merge.DP), propose)},
         {"points": points, "z": state.z, "K": state.K, "tally": tally, "work": work},
     )
     x = [ord(letter) - 65 for letter in PATTERN * 12]

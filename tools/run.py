@@ -9,6 +9,8 @@
 and for whoever changes a notebook:
 
     python tools/run.py notebooks [--slow] [names]   run notebooks and store what they print
+    python tools/run.py tasks [names]      run the code of the task pages and store what it prints
+                                           and draws
     python tools/run.py export             notebooks -> hdp_nb/*.py, and index.ipynb -> README.md
     python tools/run.py clean              format notebooks and scripts, and strip from the
                                            notebooks what does not belong into git
@@ -150,6 +152,8 @@ def command(task, arguments):
         return [PYTHON, *sphinx, out, *options]
     if task == "moving":
         return [PYTHON, str(TOOLS / "moving.py"), *arguments]
+    if task == "tasks":
+        return [PYTHON, str(TOOLS / "tasks.py"), *arguments]
     if task == "mutants":
         return [PYTHON, str(TOOLS / "mutants.py"), *arguments]
     if task in ("notebooks", "export", "clean", "hooks"):

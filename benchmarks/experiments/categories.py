@@ -40,7 +40,7 @@ def makers(n_iter, **more):
     from hdp_nb import HDP, HNHDP, Gamma, NestedDP
 
     chain = dict(n_iter=n_iter, n_chains=1, n_jobs=1)
-    nested = {**chain, "init": None, **more}
+    nested = {**chain, "init": None, "eta": 0.5, **more}
     return {
         "HDP": partial(HDP, sampler="direct", gamma=Gamma(5, 0.1), alpha=Gamma(0.1, 0.1), **chain),
         "NDP": partial(NestedDP, **nested),
@@ -178,7 +178,7 @@ def bible(seed, share, truncations, n_iter):
     found["unigram"] = round(float(np.exp(-flat)), 2)
     made = makers(n_iter)
     made["hNHDP, known"] = lambda random_state: HNHDP(
-        categories=DIVISION, n_iter=n_iter, n_chains=1, n_jobs=1, random_state=random_state
+        categories=DIVISION, eta=0.5, n_iter=n_iter, n_chains=1, n_jobs=1, random_state=random_state
     )
     for L in truncations:
         made[f"hNHDP, L = {L}"] = makers(n_iter, n_topics=L)["hNHDP"]

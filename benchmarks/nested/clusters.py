@@ -51,7 +51,7 @@ def run(data, name, start, seed, sweeps):
 
     train, test, truth = load(data)
     kind = HNHDP if name == "HNHDP" else NestedDP
-    options = {"n_topics": 1} if name == "mixture" else {}
+    options = {"eta": 0.5} | ({"n_topics": 1} if name == "mixture" else {})
     if data.startswith("twelve"):
         options |= {"eta": 0.2, "n_topics": options.get("n_topics", 10)}
     init = None if start == "sqrt" else int(start)

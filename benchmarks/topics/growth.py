@@ -26,7 +26,7 @@ AXES = {
 }
 OURS = ["crf", "direct", "lda"]
 PEERS = ["tomotopy LDA", "tomotopy HDP", "scikit-learn"]
-LARGEST = {"scikit-learn": 2e8, "tomotopy LDA": 1.5e9, "tomotopy HDP": 1e9}  # topics x tokens
+LARGEST = {"scikit-learn": 6e8, "tomotopy LDA": 1e10, "tomotopy HDP": 1e10}  # topics x tokens
 
 
 def draw(topics, length, words, tokens):

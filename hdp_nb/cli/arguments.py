@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['count_argument', 'number_argument', 'auto_argument', 'gamma_argument', 'prior_argument',
            'seeds_argument', 'add_option', 'add_corpus_arguments', 'source_argument',
-           'load_argument']
+           'load_argument', 'add_row_arguments', 'add_table_arguments', 'add_time_arguments']
 
 # %% ../../nbs/15_cli/02_arguments.ipynb #68355cf5
 import argparse
 import json
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -188,7 +189,8 @@ def add_option(parser: Any, flag: str, help: str, **settings: Any) -> None:
     parser.add_argument(flag, help=help, **settings)
 
 # %% ../../nbs/15_cli/02_arguments.ipynb #242a330c
-_FORMATS = ["npz", "ldac", "uci", "text", "csv", "json", "jsonl", "parquet"]
+_FORMATS = ["npz", "ldac", "uci", "wide", "long", "baskets", "mtx", "npy", "h5ad"]
+_FORMATS += ["text", "csv", "json", "jsonl", "parquet"]
 _OPTIONS = (
     ("--vocab", "FILE", str, "words of an LDA-C or UCI file, one per line; by default beside it"),
     ("--column", "NAME", str, "column of a table, field of JSON, that holds the documents"),
@@ -215,6 +217,7 @@ _OPTIONS = (
         " half of them, from 20 documents on",
     ),
     ("--min-count", "N", count_argument, "leave out words that occur fewer times"),
+    ("--token", "PATTERN", str, "regular expression of a word, or jieba, which cuts Chinese"),
 )
 
 
@@ -229,17 +232,28 @@ def add_corpus_arguments(parser: argparse.ArgumentParser) -> None:
         "corpus",
         metavar="CORPUS",
         help="texts: a folder of .txt files, a file with one document per line, or CSV, JSON or"
-        " Parquet with --column; counts: .npz, LDA-C, UCI docword; sotu, kjv, jargon, alice-words"
-        " or alice; - for standard input",
+        " Parquet with --column; counts: CSV, baskets, MatrixMarket, .npy, .npz, .h5ad, LDA-C, UCI"
+        " docword; sotu, kjv, jargon, alice-words or alice; - for standard input",
     )
     read = parser.add_argument_group("reading")
     read.add_argument(
         "--format",
         choices=_FORMATS,
-        help="of the file; by default recognised from its name and its first lines",
+        help="of the file; by default recognised from its name and what is in it: wide is a table"
+        " of counts with a line for each document, long has lines of document, item and count,"
+        " baskets lines of items between commas",
+    )
+    read.add_argument(
+        "--transpose", action="store_true", help="documents are the columns of a table of counts"
     )
     for flag, metavar, kind, text in _OPTIONS:
         read.add_argument(flag, metavar=metavar, type=kind, help=text)
+    read.add_argument(
+        "--markup",
+        choices=["auto", "remove", "keep"],
+        default="auto",
+        help="tags, entities and links: by default removed where one in a hundred texts has any",
+    )
     read.add_argument(
         "--phrases",
         action="store_true",
@@ -295,25 +309,45 @@ def load_argument(args: argparse.Namespace, vectorizer: Any = None) -> tuple[Any
         "max_df": args.max_df,
         "min_count": args.min_count,
         "phrases": args.phrases or None,
+        "token": args.token,
+        "markup": {"remove": True, "keep": False}.get(args.markup),
     }
     given = {name: value for name, value in counted.items() if value is not None}
     if words == "none":
         given["stop_words"] = None
     reading = {"column": args.column, "encoding": args.encoding}
+    if args.transpose:
+        reading["transpose"] = True
     reading = {name: value for name, value in reading.items() if value is not None}
     path = Path(args.source)
     if vectorizer is not None and not given and path.exists():
-        format = args.format or hdp_nb.corpora.readers.guess_format(path, args.encoding)
+        format = args.format or hdp_nb.corpora.readers.guess_format(
+            path, args.encoding, args.column
+        )
         if format in hdp_nb.corpora.documents.TEXT_FORMATS and args.vocab is None:
             texts = hdp_nb.corpora.documents.Texts(path, format=format, **reading)
-            corpus = hdp_nb.corpora.counting.recount_texts(texts, vectorizer, texts.groups())
-            return corpus, "Words that the model does not know are left out"
+            with _notes() as notes:
+                corpus = hdp_nb.corpora.counting.recount_texts(texts, vectorizer, texts.groups())
+            few = "At most a tenth of the words are unknown to the model and left out"
+            return corpus, _as_typed(notes) or few
     with _notes() as notes:
         corpus = hdp_nb.load_corpus(
             args.source, format=args.format, vocab=args.vocab, **reading, **given
         )
-    python, typed = "stop_words, min_df, max_df change", "--stop-words, --min-df, --max-df change"
-    return corpus, notes[0].replace(python, typed) if notes else ""
+    return corpus, _as_typed(notes)
+
+
+def _as_typed(notes: list[str]) -> str:
+    "Notes in one line, in the command line's terms."
+    said = "; ".join(notes)
+    for python, typed in (
+        ("stop_words, min_df, max_df change", "--stop-words, --min-df, --max-df change"),
+        ("stop_words=None", "--stop-words none"),
+        ("markup=False", "--markup keep"),
+        ("transpose=True", "--transpose"),
+    ):
+        said = said.replace(python, typed)
+    return re.sub(r"\bformat='(\w+)'", r"--format \1", said)
 
 
 @contextmanager
@@ -329,3 +363,81 @@ def _notes() -> Iterator[list[str]]:
     finally:
         log.removeHandler(handler)
         log.propagate = before
+
+# %% ../../nbs/15_cli/02_arguments.ipynb #6a7f0c02
+_NUMBERS = ("student", "normal", "normal_inverse_gamma", "negative_binomial", "poisson")
+
+
+def add_row_arguments(parser: argparse.ArgumentParser, flag: str, of: str) -> None:
+    """Add the arguments that say which table there is, and which of its columns are modelled.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+    flag : str
+        What the distributions are called.
+    of : str
+        What a row is, for help.
+    """
+    add_table_arguments(parser)
+    read = parser.add_argument_group("columns")
+    read.add_argument(
+        "--columns",
+        metavar="NAMES",
+        type=lambda text: text.split(","),
+        help="those that are modelled, separated by commas (numbers, and texts of few kinds)",
+    )
+    read.add_argument(
+        flag,
+        dest="family",
+        action="append",
+        metavar="NAME",
+        help=f"the distribution of {of}: {', '.join(_NUMBERS)} or categorical for all columns, or"
+        " COLUMN,...=NAME for some; may be given several times (chosen by what is in the columns)",
+    )
+
+
+def add_table_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which table there is.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+    """
+    parser.add_argument(
+        "corpus",
+        metavar="TABLE",
+        help="CSV, JSON (an array or lines), Parquet or .npy, compressed by gzip or not; - for"
+        " standard input",
+    )
+    parser.add_argument(
+        "--format",
+        choices=["csv", "json", "jsonl", "parquet", "npy"],
+        help="of the file; by default recognised from its name and what is in it",
+    )
+    parser.add_argument(
+        "--encoding", metavar="NAME", help="of a file that is not UTF-8, cp1252 for example"
+    )
+
+
+def add_time_arguments(parser: Any) -> None:
+    """Add the arguments that say which rows are a recording.
+
+    Parameters
+    ----------
+    parser : argparse parser or group
+    """
+    parser.add_argument("--id", metavar="COLUMN", help="whose each row is: a recording for each")
+    parser.add_argument(
+        "--time",
+        metavar="COLUMN",
+        help="when each row was, a number or a date, by which recordings are sorted; by default"
+        " rows stand in their order, a step each",
+    )
+    parser.add_argument(
+        "--max-gap",
+        type=count_argument,
+        default=10,
+        metavar="N",
+        help="steps in a row that may be missing; a longer gap cuts the recording (%(default)s)",
+    )

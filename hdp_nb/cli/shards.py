@@ -48,7 +48,10 @@ def _said(args: argparse.Namespace) -> Iterator[None]:
             yield
         if not args.quiet:
             for warning in found:
-                print(" ".join(str(warning.message).split()), file=sys.stderr)
+                print(
+                    hdp_nb.utils.checks.printable(" ".join(str(warning.message).split())),
+                    file=sys.stderr,
+                )
     finally:
         log.removeHandler(handler)
         log.propagate = before
@@ -56,7 +59,8 @@ def _said(args: argparse.Namespace) -> Iterator[None]:
 
 def _show_corpus(corpus: Any, path: str) -> None:
     "A sharded corpus in one line."
-    print(f"Corpus {path}: {repr(corpus).removeprefix('ShardedCorpus(').removesuffix(')')}")
+    said = repr(corpus).removeprefix("ShardedCorpus(").removesuffix(")")
+    print(hdp_nb.utils.checks.printable(f"Corpus {path}: {said}"))
 
 
 def _model(run: str) -> Any:

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from .corpus import CORPUS_FORMAT, CORPUS_VERSION, Corpus
 from .counting import CountOptions, check_count_options, count_texts
 from .documents import TEXT_FORMATS, Texts, guess_text_format, standard_input
+from .tables import TABLE_FORMATS, guess_table, read_counts, read_records
 from ..utils.checks import MAX_INT32, check_labels, check_vocab, int_array
 from hdp_nb.utils.files import (
     append_counts,
@@ -75,6 +76,9 @@ def _load_csr(z: Any, path: Path, vocab: list[str] | None) -> Corpus:
             X.check_format(full_check=True)
         check_claim("tokens", int(X.data.sum(dtype=float)), len(z["data"]))
         return Corpus.from_matrix(X, vocab)
+    arrays = [*z.values()]
+    if len(arrays) == 1 and arrays[0].ndim == 2 and arrays[0].dtype.kind in "biuf":
+        return Corpus.from_matrix(arrays[0], vocab)
     if not {"indptr", "indices", "counts"} <= set(z):
         raise ValueError(
             f"it holds neither a corpus nor a sparse matrix but {', '.join(sorted(z)) or 'nothing'}"
@@ -360,7 +364,7 @@ def _bundled_path(name: str) -> Path:
     return next((path for path in paths if path.is_file()), paths[0])
 
 
-def guess_format(path: Path, encoding: str | None = None) -> str:
+def guess_format(path: Path, encoding: str | None = None, column: str | None = None) -> str:
     """Tell the format of a file by its name or by how it begins.
 
     Parameters
@@ -368,10 +372,18 @@ def guess_format(path: Path, encoding: str | None = None) -> str:
     path : Path
     encoding : str, optional
         Of texts.
+    column : str, optional
+        That holds the documents: then the file is one of texts.
 
     Returns
     -------
-    'npz', 'ldac', 'uci', or a format of texts: 'text', 'csv', 'json', 'jsonl' or 'parquet'
+    'npz', 'ldac', 'uci', a table of counts ('wide', 'long', 'baskets', 'mtx', 'npy', 'h5ad'), or a
+    format of texts: 'text', 'csv', 'json', 'jsonl' or 'parquet'
+
+    Raises
+    ------
+    ValueError
+        It is binary and unknown, or can be read in two ways.
     """
     if path.is_dir():
         return "text"
@@ -387,6 +399,8 @@ def guess_format(path: Path, encoding: str | None = None) -> str:
         begin = f.read(1024)
     if begin.startswith(b"PK\x03\x04") and b".npy" in begin:  # arrays, and no workbook
         return "npz"
+    if column is None and (table := guess_table(path, encoding)):
+        return table
     if (format := guess_text_format(path, encoding)) != "text":
         return format
     with reading(path, "text"), open_lines(path, encoding) as lines:
@@ -399,6 +413,7 @@ def guess_format(path: Path, encoding: str | None = None) -> str:
 _OPTIONS = dict.fromkeys(("npz", "ldac", "uci"), ["vocab"]) | dict.fromkeys(
     TEXT_FORMATS, ["column", "encoding", *CountOptions._fields]
 )
+_OPTIONS |= dict.fromkeys(TABLE_FORMATS, ["vocab", "transpose", "encoding"])
 
 
 def _check_options(format: str, options: dict[str, Any]) -> None:
@@ -425,14 +440,17 @@ def load_corpus(
     ----------
     name_or_path : str or Path
         'sotu', 'kjv', 'jargon', 'alice' (letters), 'alice-words', or the path of an `.npz`, LDA-C
-        or UCI docword file, of texts as lines, CSV, JSON or Parquet, or of a folder of texts; '-'
-        is standard input.
-    format : {'npz', 'ldac', 'uci', 'text', 'csv', 'json', 'jsonl', 'parquet'}, optional
-        By default it is recognised by the name of the file and by how it begins.
+        or UCI docword file, of texts as lines, CSV, JSON or Parquet, of a folder of texts, or of a
+        table of counts; '-' is standard input.
+    format : str, optional
+        'npz', 'ldac', 'uci'; 'wide', 'long', 'baskets', 'mtx', 'npy', 'h5ad', see `read_counts`; or
+        of texts 'text', 'csv', 'json', 'jsonl', 'parquet'. By default it is recognised by the name
+        of the file and by what is in it.
     vocab : list of str, str or Path, optional
         For files of counts: the words, or a file with one per line. See `read_ldac`, `read_uci`.
     **options
-        For texts: `column`, which holds the documents of a table or of JSON, `encoding`, and what
+        For tables of counts: `transpose`, whether documents are columns, and `encoding`. For texts:
+        `column`, which holds the documents of a table or of JSON, `encoding`, and what
         is counted: `stop_words`, `min_df`, `max_df`, `min_count`, `token`, `lowercase`,
         `phrases`. See `read_text` and `CountOptions`.
 
@@ -469,8 +487,16 @@ def load_corpus(
             f"name_or_path must be one of {', '.join(BUNDLED)} or an existing file or folder, got"
             f" {str(name_or_path)!r}"
         )
-    format = guess_format(path, options.get("encoding")) if format is None else format
+    guessed = format is None
+    if format is None:
+        format = guess_format(path, options.get("encoding"), options.get("column"))
     _check_options(format, options if vocab is None else {"vocab": vocab, **options})
+    if format in TABLE_FORMATS:
+        words = None if vocab is None else _read_vocab(vocab, path)
+        return read_counts(path, format, vocab=words, say=guessed, **options)
+    if format in ("json", "jsonl", "parquet") and not options:
+        if (counts := read_records(path, format)) is not None:
+            return counts
     if format in TEXT_FORMATS:
         return read_text(path, format=format, **options)
     if format != "npz":

@@ -420,10 +420,11 @@ def _check_model(model: Any, n_anchors: int | None) -> None:
         and model.n_chains == 1
         and as_moves(model.moves).split_merge in ("auto", 0)
         and model.seed_words is None
+        and model.known is None
     ):
         raise ValueError(
             'model must be an OnlineHDP or an HDP with sampler="parallel", one chain, no seed'
-            f" words and no split-merge moves, got {model!r}"
+            f" words, no known topics and no split-merge moves, got {model!r}"
         )
     if not online and model.power not in ("auto", 1):
         raise ValueError(f'power must be "auto" or 1 for a fit from shards, got {model.power!r}')

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 
 from ..corpora.corpus import Corpus, as_corpus
-from ..corpora.counting import count_texts, is_texts
+from ..corpora.frames import counted_documents
 from ..mcmc.chain import with_attributes
 from ..mcmc.convergence import ConvergenceWarning, effective_draws
 from ..mcmc.priors import ConcentrationPrior, is_free
@@ -358,7 +358,7 @@ def _by_powers(R: int, begin: Callable, sweep: Callable, log_p: Callable) -> _Pa
 
 def _as_fit_counts(X):
     "X as a corpus; raw texts are counted as `fit` counts them."
-    return as_corpus(count_texts(X) if is_texts(X) else X)
+    return as_corpus(counted_documents(X))
 
 
 def _topic_path(model: Any, X: Any, R: int) -> _Path:
@@ -428,13 +428,8 @@ def _eta_path(model: Any, X: Any, R: int) -> _Path:
     V, N = corpus.n_words, corpus.n_tokens
     u = N / (N + V * model.eta) * (np.arange(R + 1) / R) ** 2
     etas = np.append(min(1e4 * N**2, MOST_ETA) / V, N / V * (1 / u[1:] - 1))
-    if isinstance(model, TreeHDP):  # its states hold eta
-        begin = sampler.init
-        step = lambda rng, state, r: sampler._sweep(rng, state._replace(eta=np.array(etas[r])))
-    else:
-        at = [with_attributes(sampler, prior=sampler.prior._replace(eta=eta)) for eta in etas]
-        begin = at[0].init
-        step = lambda rng, state, r: at[r].sweep(rng, state)[0]
+    sweep = sampler._sweep if isinstance(model, TreeHDP) else lambda *at: sampler.sweep(*at)[0]
+    step = lambda rng, state, r: sweep(rng, state._replace(eta=np.array(etas[r])))
 
     def log_p(state, r):
         _, z = np.unique(state.z, return_inverse=True)
@@ -446,13 +441,14 @@ def _eta_path(model: Any, X: Any, R: int) -> _Path:
         )
         return L, before - L, after - L
 
-    return _Path(u, -N * math.log(V), begin, step, log_p)
+    return _Path(u, -N * math.log(V), sampler.init, step, log_p)
 
 
 def _path_of(model: Any, X: Any, R: int) -> _Path:
     "The path of a model."
-    if (given := getattr(model, "seed_words", None)) is not None:
-        raise ValueError(f"seed_words must be None for the evidence, got {given!r}")
+    for name in ("seed_words", "known"):
+        if (given := getattr(model, name, None)) is not None:
+            raise ValueError(f"{name} must be None for the evidence, got {given!r:.200}")
     if (power := getattr(model, "power", 1.0)) not in ("auto", 1):  # it is of the counts as given
         raise ValueError(f'power must be "auto" or 1 for the evidence, got {power!r}')
     if isinstance(model, HDP | LDA):

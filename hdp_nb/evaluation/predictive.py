@@ -576,6 +576,7 @@ def check_steps(
     if emission == "autoregression":
         raise ValueError("model must have an emission without memory, got 'autoregression'")
     found, rng = model.consensus() if consensus is None else consensus, as_rng(random_state)
+    X, _ = model._coded(X, emission, model.categories_)
     X, lengths = as_steps(X, lengths, model.vocabulary_)
     x = np.asarray(X)
     N = len(model.samples_[0].z)

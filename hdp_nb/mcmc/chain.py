@@ -26,7 +26,7 @@ import joblib
 import numpy as np
 from tqdm import tqdm
 
-from ..utils.checks import MOST_CHAINS, check_int
+from ..utils.checks import MOST_CHAINS, MOST_MOVES, check_int
 from ..utils.files import load_npz, locked, rng_from_dict, rng_to_dict, save_npz
 from ..utils.states import naming
 
@@ -289,6 +289,8 @@ def _identity(sampler: Any, **more: Any) -> dict[str, Any]:
 
 # %% ../../nbs/05_mcmc/03_chain.ipynb #c6f4a879
 _FORMAT = "hdp_nb chain 1"
+# What numbers that no sampler writes may lead to: a K of 10**12 to a table without room.
+_REFUSALS = LookupError, TypeError, AttributeError, ValueError, ArithmeticError, MemoryError
 
 
 def _snapshot(sampler: Any, state: Any) -> Any:
@@ -353,9 +355,28 @@ def _check_counts(meta: dict[str, Any], trace: dict[str, np.ndarray]) -> None:
             raise ValueError(f"its trace {name} is not as long as its number of sweeps, {n_done}")
 
 
+def _check_values(trace: dict[str, Any], most: int) -> None:
+    "Whether a sweep of a sampler of this package could have given what is in the trace."
+    for name, values in trace.items():
+        x, (kind, _, of) = np.array(values), name.rpartition("_")
+        high = most if name.startswith("n_") or of in ("proposed", "accepted") else np.inf
+        good = ~np.isnan(x) & (name.startswith("log_") | np.isfinite(x))
+        if high < np.inf:
+            good &= (x >= 0) & (x <= high) & (x == np.floor(x))
+        if of == "accepted":
+            good &= x <= np.array(trace.get(f"{kind}_proposed", np.inf))
+        if name.startswith("share_"):
+            good &= (x >= 0) & (x <= 1 + 1e-9)
+        if not good.all():
+            raise ValueError(f"its trace {name} holds {x[~good][0]:g}")
+
+
 def _check_all(sampler: Any, chain: Chain) -> None:
-    "Whether the sampler could have made state and samples, if it can say so."
+    "Whether the sampler could have made state, samples and trace, if it can say so."
     if hasattr(sampler, "check"):
+        leaves = _flatten(chain.state, "state").values()
+        sizes = [a.size + abs(a).sum(dtype=float) * (a.dtype.kind in "iu") for a in leaves]
+        _check_values(chain.trace, MOST_MOVES + sum(sizes))
         named = {f"samples[{i}]": sample for i, sample in enumerate(chain.samples)}
         for name, state in {"state": chain.state, **named}.items():
             with naming(name):
@@ -401,7 +422,7 @@ def _load(path, sampler, identity, seed, half_of):
         chain = _rebuild(load_npz(path), like, snapshot, identity, seed, half_of)
         _check_all(sampler, chain)
         return chain
-    except (LookupError, TypeError, AttributeError, ValueError, RecursionError) as error:
+    except (*_REFUSALS, RecursionError) as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise CheckpointError(f"checkpoint: can't resume from {path}: {reason}") from error
 

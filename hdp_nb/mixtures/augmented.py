@@ -90,9 +90,9 @@ class AugmentedSampler:
         self._kind, self._data, self._prior = inner.augmentation, inner.data, inner.prior
         self._n_latents = self._n_kept = self._kind.n_latents(inner.prior)
         self._cells = self._kind.cells and self._kind.cells(inner.prior, inner.data)
-        if self._cells:  # all columns are kept, since some are drawn
+        if self._cells:  # their columns are kept, too, since some cells are drawn
             *self._cells, self._data = self._cells
-            self._n_kept = self._data.shape[1]
+            self._n_kept += self._cells[1].shape[1]
 
     def params(self) -> dict[str, Any]:
         "Return what identifies model and data in a checkpoint."
@@ -166,10 +166,10 @@ class AugmentedSampler:
         positive = (self._data[:, -n:] == 1).all(axis=0)  # others follow from these
         check_entries("latents", data[:, -n:][:, positive], POSITIVE)
         if self._cells:
-            rows, low, high = self._cells
-            check_entries("latents", data[rows, :-n], low, high)
+            (rows, low, high), own = self._cells, slice(-self._n_kept, -n)
+            check_entries("latents", data[rows, own], low, high)
             known = np.setdiff1d(np.arange(len(data)), rows)
-            check_same("latents", data[known, :-n], self._data[known, :-n])
+            check_same("latents", data[known, own], self._data[known, own])
         base = on_data(self.base, data)
         if isinstance(state, AugmentedState):
             check_entries(self._kind.learned, self._learned(state), POSITIVE)

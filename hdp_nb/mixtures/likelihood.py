@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['likelihoods', 'ALIASES', 'OWN_NAMES', 'categorical', 'multinomial', 'poisson',
-           'Packing', 'Augmentation', 'Likelihood', 'grow_stats', 'make_settle', 'register',
-           'DirichletPrior', 'CountStats', 'make_dirichlet_prior', 'GammaPrior', 'PoissonStats',
-           'with_params', 'draw_parameters']
+           'Packing', 'Augmentation', 'Likelihood', 'grow_stats', 'forget_constants', 'make_settle',
+           'register', 'DirichletPrior', 'CountStats', 'make_dirichlet_prior', 'GammaPrior',
+           'PoissonStats', 'with_params', 'draw_parameters']
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #76f17fef
 import math
@@ -193,6 +193,10 @@ class Likelihood:
         Whether an observation is a single number, so that data may be flat, shape (n,).
     sparse : bool
         Whether `check_data` takes scipy.sparse matrices.
+    gaps : bool
+        Whether rows may have cells that are missing, NaN, which all functions sum out.
+    blocks : tuple
+        Of a product of likelihoods its parts, see `hdp_nb.mixtures.product`.
     examples : tuple of (hyper, X)
         Hyperparameters and data to go with them, on which the contract's tests run.
 
@@ -240,6 +244,8 @@ class Likelihood:
     packing: Packing | None = None
     scalar: bool = False
     sparse: bool = False
+    gaps: bool = False
+    blocks: tuple[Any, ...] = ()
     examples: tuple[tuple[dict, Any], ...] = ()
 
     def __post_init__(self) -> None:
@@ -263,6 +269,10 @@ class Likelihood:
         for part, value in defaults.items():
             if getattr(getattr(self, part), "follows", getattr(self, part) is None):
                 object.__setattr__(self, part, value)
+
+    def __deepcopy__(self, memo: Any) -> "Likelihood":
+        "Return the likelihood itself, which does not change: kernels are compiled for this one."
+        return self
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #29828e29
 @njit
@@ -309,6 +319,25 @@ def grow_stats(fam: Likelihood, prior: Any, stats: Any, capacity: int) -> Any:
     for new, old in zip(bigger, stats):
         new[: len(old)] = old
     return bigger
+
+
+def forget_constants(stats: Any) -> bool:
+    """Mark what statistics keep for later as out of date, so that it is worked out again.
+
+    Parameters
+    ----------
+    stats : NamedTuple
+        Statistics; the fields in question have names that end in "stale".
+
+    Returns
+    -------
+    bool
+        Whether there are such fields.
+    """
+    fields = [a for name, a in zip(stats._fields, stats) if name.endswith("stale")]
+    for a in fields:
+        a[:] = True
+    return bool(fields)
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #a1b20002
 @cache
@@ -371,7 +400,7 @@ ALIASES = {"normal": "normal_inverse_wishart"}  # other names of the package's o
 OWN_NAMES = (
     *("categorical", "multinomial", "poisson", "autoregression"),
     *("normal", "normal_known_variance", "normal_inverse_gamma", "normal_inverse_wishart"),
-    *("student", "negative_binomial"),
+    *("student", "negative_binomial", "gamma", "von_mises", "lognormal"),
 )
 
 
@@ -459,19 +488,19 @@ def _init_counts(prior: DirichletPrior, capacity: int) -> CountStats:
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #60604639
 @njit
 def _add_word(stats, k, data, i):
-    stats.n_kv[k, data[i]] += 1
+    stats.n_kv[k, int(data[i])] += 1
     stats.n_k[k] += 1
 
 
 @njit
 def _remove_word(stats, k, data, i):
-    stats.n_kv[k, data[i]] -= 1
+    stats.n_kv[k, int(data[i])] -= 1
     stats.n_k[k] -= 1
 
 
 @njit
 def _word_predictive(prior, stats, k, data, i):
-    v = data[i]
+    v = int(data[i])
     return math.log((stats.n_kv[k, v] + prior.eta[v]) / (stats.n_k[k] + prior.eta_sum))
 
 
@@ -574,15 +603,15 @@ categorical = Likelihood(
 @njit
 def _add_row(stats, k, data, i):
     for v in range(data.shape[1]):
-        stats.n_kv[k, v] += data[i, v]
-        stats.n_k[k] += data[i, v]
+        stats.n_kv[k, v] += int(data[i, v])
+        stats.n_k[k] += int(data[i, v])
 
 
 @njit
 def _remove_row(stats, k, data, i):
     for v in range(data.shape[1]):
-        stats.n_kv[k, v] -= data[i, v]
-        stats.n_k[k] -= data[i, v]
+        stats.n_kv[k, v] -= int(data[i, v])
+        stats.n_k[k] -= int(data[i, v])
 
 
 @njit
@@ -590,8 +619,8 @@ def _row_predictive(prior, stats, k, data, i):
     out, total = 0.0, 0
     for v in range(data.shape[1]):
         if data[i, v] > 0:
-            out += log_rising(prior.eta[v] + stats.n_kv[k, v], data[i, v])
-            total += data[i, v]
+            out += log_rising(prior.eta[v] + stats.n_kv[k, v], int(data[i, v]))
+            total += int(data[i, v])
     return out - log_rising(prior.eta_sum + stats.n_k[k], total)
 
 # %% ../../nbs/03_mixtures/02_likelihood.ipynb #6110b3d4
@@ -710,7 +739,7 @@ def _clear_poisson(stats, k):
 def _add_poisson(stats, k, data, i):
     stats.n[k] += 1
     for d in range(data.shape[1]):
-        stats.total[k, d] += data[i, d]
+        stats.total[k, d] += int(data[i, d])
         stats.log_fact[k] += math.lgamma(data[i, d] + 1.0)
 
 
@@ -721,7 +750,7 @@ def _remove_poisson(stats, k, data, i):
         return
     stats.n[k] -= 1
     for d in range(data.shape[1]):
-        stats.total[k, d] -= data[i, d]
+        stats.total[k, d] -= int(data[i, d])
         stats.log_fact[k] -= math.lgamma(data[i, d] + 1.0)
 
 
@@ -738,7 +767,7 @@ def _move_poisson(stats, src, dst):
 def _poisson_predictive(prior, stats, k, data, i):
     n, out, before, zero, one = stats.n[k], 0.0, 0.0, 0.0, 0.0
     for d in range(len(prior.shape)):
-        shape, rate, x = prior.shape[d] + stats.total[k, d], prior.rate[d] + n, data[i, d]
+        shape, rate, x = prior.shape[d] + stats.total[k, d], prior.rate[d] + n, int(data[i, d])
         if rate != before:  # mostly it is the same in all columns
             zero, one, before = math.log1p(1.0 / rate), math.log(rate + 1.0), rate
         out -= shape * zero
@@ -826,7 +855,7 @@ def _draw_words(rng, prior, stats, k, params):
 
 @njit
 def _word_density(prior, params, k, data, i):
-    return params[k, data[i]]
+    return params[k, int(data[i])]
 
 
 @njit

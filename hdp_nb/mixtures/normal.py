@@ -141,6 +141,11 @@ def _spread(X):
     "Number of columns of X, their means, and their variances (1 where a column is constant)."
     x = np.atleast_2d(check_reals(X).T).T
     mean, var = x.mean(0), x.var(0)
+    if (tiny := (np.ptp(x, axis=0) > 0) & (var < 1e-300)).any():
+        raise ValueError(
+            "X must vary by 1e-149 or more in a column, whose square can be calculated, got"
+            f" {np.ptp(x, axis=0)[d := tiny.argmax()]:g} in column {d}; give it in another unit"
+        )
     low, high = np.quantile(x[:: 1 + len(x) // 10_000], [0.25, 0.75], axis=0)
     if (far := (high > low) & (var > (10 * (high - low)) ** 2)).any():
         off = np.abs(x - mean)[:, (d := far.argmax())]
@@ -782,7 +787,7 @@ def find_likelihood(name: str, argument: str = "likelihood", more: Any = None) -
     if full not in every:
         known = ", ".join(map(repr, [*ALIASES, *every]))
         raise ValueError(
-            f"{argument} must be one of {known}, or the name of a likelihood given to "
-            f"hdp_nb.mixtures.likelihood.register; got {name!r}"
+            f"{argument} must be one of {known}, or of hdp_nb.mixtures.likelihood.register;"
+            f" got {name!r}"
         )
     return every[full]

@@ -22,7 +22,7 @@ from hdp_nb.mcmc.priors import (
 )
 from .likelihood import Augmentation, Likelihood, likelihoods
 from .normal import check_points, draw_full, normal_inverse_wishart
-from ..utils.checks import check_number, check_reals, check_vector
+from ..utils.checks import check_number, check_reals, check_vector, plain_table
 from ..utils.special import invert_cholesky
 
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0008
@@ -107,6 +107,7 @@ def _make_student_prior(
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0026
 def _read_cells(X):
     "Numbers, 0 where one is missing, and which are; ValueError as by `check_reals`."
+    X = plain_table(X)
     try:
         missing = np.isnan(np.asarray(X, dtype=float))
     except (TypeError, ValueError):
@@ -612,6 +613,7 @@ student = Likelihood(
     draw=_draw_student,
     log_density=_student_density,
     name_params=_name_student,
+    gaps=True,
     augmentation=Augmentation(
         njit(lambda prior: 1),
         "df",

@@ -24,13 +24,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus, as_corpus, column_names
-from hdp_nb.corpora.counting import (
-    count_texts,
-    is_texts,
-    pack_vectorizer,
-    recount_texts,
-    unpack_vectorizer,
-)
+from ..corpora.counting import is_texts, pack_vectorizer, recount_texts, unpack_vectorizer
+from ..corpora.frames import as_documents, counted_documents, is_tokens, token_corpus
 from ..mcmc.chain import Chain, Sampler, run_chains
 from hdp_nb.mcmc.convergence import (
     LONGEST,
@@ -532,7 +527,7 @@ class TopicModel(Protocol):
         "Return a table of the topics that exist: a data frame, or columns."
 
 # %% ../../nbs/10_models/13_base.ipynb #38d620a2
-def count_for(model: Any, X: Any) -> Any:
+def count_for(model: Any, X: Any, say: bool = True) -> Any:
     """Count the words of raw texts as a model does that was fitted to texts.
 
     Parameters
@@ -540,6 +535,8 @@ def count_for(model: Any, X: Any) -> Any:
     model : fitted topic model
     X : list of str, or anything else
         Documents.
+    say : bool
+        Whether to log how many of their words the model does not know, if that is many.
 
     Returns
     -------
@@ -551,6 +548,9 @@ def count_for(model: Any, X: Any) -> Any:
     ValueError
         The model was not fitted to texts, or X holds other things, too.
     """
+    X = as_documents(X)
+    if is_tokens(X) and getattr(model, "vocabulary_", None):
+        return token_corpus(X, model.vocabulary_)
     if not is_texts(X):
         return X
     if hasattr(model, "fit"):
@@ -560,7 +560,7 @@ def count_for(model: Any, X: Any) -> Any:
             "X must be counts of shape (n_docs, n_words) or a Corpus, as it was for fit; got"
             " text, and only a model that was fitted to texts knows how to count their words"
         )
-    return recount_texts(X, model.vectorizer_)
+    return recount_texts(X, model.vectorizer_, say=say)
 
 
 def with_groups(corpus: Corpus, groups: Any) -> Corpus:
@@ -635,14 +635,14 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         tags.input_tags.sparse = tags.input_tags.positive_only = True
         return tags
 
-    def _corpus(self, X: Any, reset: bool = False, min_tokens: int = 1) -> Corpus:
+    def _corpus(self, X: Any, reset: bool = False, min_tokens: int = 1, say: bool = True) -> Corpus:
         "X as a Corpus over the vocabulary of the fit; with reset, as the corpus that sets it."
         X = list(X) if hasattr(X, "__next__") else X
         if reset:  # nothing may stay of an earlier fit to texts or to a data frame
-            X = count_texts(X) if is_texts(X) else X
+            X = counted_documents(X)
             self.__dict__.pop("vectorizer_", None)
         else:
-            X = count_for(self, X)
+            X = count_for(self, X, say)
         if not isinstance(X, Corpus):
             check_table(X)
             if not reset:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, diags_array, hstack
+from scipy.sparse import csr_array, hstack
 from scipy.special import betaincinv
 
 from .matching import LEAST_COSINE, match_components, times_found
@@ -264,15 +264,15 @@ def _flows(samples: list[Components], labels: list[np.ndarray], draws: np.ndarra
     if not len(some):
         return into
     tables = [csr_array(sample.counts) @ _one_hot(l, n) for sample, l in zip(samples, labels)]
-    own = csr_array(sum(table[:, some] for table in tables).T, dtype=float)  # sparse to the end
+    own = csr_array(sum(table[:, some] for table in tables).T, dtype=float)
     total = np.maximum(samples[0].counts.sum(axis=1), 1)
     own.data /= np.repeat(own.sum(axis=1), np.diff(own.indptr)) * total[own.indices]
-    change = csr_array((len(some), n + 1))
+    times = there[:, some].sum(axis=0)
+    change = (own @ sum(tables)).toarray() / (S - times)[:, None]  # as if it were in no sample
     for table, row in zip(tables, there[:, some]):
-        present = row / there[:, some].sum(axis=0)
-        absent = ~row / (S - there[:, some].sum(axis=0))
-        change += diags_array(absent - present) @ (own @ table)
-    change = change.toarray()
+        part = (own[row] @ table).tocoo()
+        here = np.flatnonzero(row)[part.row]
+        change[here, part.col] -= part.data * (S / (times * (S - times)))[here]
     change[np.arange(len(some)), some] = 0
     gained = np.maximum(change, 0)
     into[some] = gained / np.maximum(gained.sum(axis=1, keepdims=True), 1e-300)
@@ -792,6 +792,7 @@ def find_consensus(
     least_cosine: float = LEAST_COSINE,
     labels: list[np.ndarray] | None = None,
     n_known: int = 0,
+    n_first: int = 0,
 ) -> Consensus:
     """Match the components of all samples, and sum up what the samples say of each.
 
@@ -812,6 +813,8 @@ def find_consensus(
         is matched then, and one sample is enough.
     n_known : int
         The first n_known are known to be the same ones in all samples; the others are matched.
+    n_first : int
+        So many of these come first in the consensus, too, whatever their shares.
 
     Returns
     -------
@@ -852,7 +855,8 @@ def find_consensus(
     draws /= np.maximum(draws.sum(axis=1, keepdims=True), 1)
     there = _there(labels, n)
     existence = np.mean([there[chain == c].mean(axis=0) for c in np.unique(chain)], axis=0)
-    order = np.lexsort((-draws[:, :n].mean(axis=0), existence <= 0.5))
+    place = np.minimum(np.arange(n), n_first)
+    order = np.lexsort((-draws[:, :n].mean(axis=0), existence <= 0.5, place))
     number = np.append(np.argsort(order), -1)
     labels, existence = [number[label] for label in labels], existence[order]
     if along is not None:

@@ -67,7 +67,7 @@ def suggest_family(
                         f" {broader:.1f} times the variance of the other: the tails of a single"
                         f' component look like that. {argument}="student" learns how heavy they are'
                     )
-    if "rate" in parameters and "size" not in parameters:
+    if "rate" in parameters and not {"size", "shape"} & {*parameters}:
         x = np.reshape(np.asarray(X, dtype=float), (len(labels), -1))
         seen = ~np.isnan(x).any(axis=1) & np.isin(labels, large)
         rate = parameters["rate"][labels[seen]]

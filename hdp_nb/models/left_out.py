@@ -66,8 +66,7 @@ def _folds(fold: np.ndarray) -> Iterator[np.ndarray]:
 # %% ../../nbs/10_models/20_left_out.ipynb #0f442f01
 def log_rows(
     sampler: DPMixtureSampler,
-    z: np.ndarray,
-    alpha: float,
+    sample: dict[str, Any],
     fold: np.ndarray,
     seen: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -76,9 +75,8 @@ def log_rows(
     Parameters
     ----------
     sampler : DPMixtureSampler
-    z : int array, shape (n,)
-        Cluster of every row.
-    alpha : float
+    sample : dict
+        As the sampler's `snapshot` returns it.
     fold : int array, shape (n,)
         From `draw_folds`.
     seen : array, optional
@@ -89,12 +87,9 @@ def log_rows(
     float array, shape (n_left_out,)
         Natural logarithms by (L1), in the order of the rows.
     """
-    log_p, seen = np.zeros(len(z)), sampler.data if seen is None else seen
+    log_p, seen = np.zeros(len(fold)), sampler.data if seen is None else seen
     for out in _folds(fold):
-        rest = np.full(len(z), -1)
-        rest[~out] = np.unique(z[~out], return_inverse=True)[1]
-        state = sampler.state(rest, alpha)
-        log_p[out] = logsumexp(sampler.log_weights(state, seen[out]), axis=1)
+        log_p[out] = logsumexp(sampler.log_rest(sample, out, seen), axis=1)
     return log_p[fold >= 0]
 
 # %% ../../nbs/10_models/20_left_out.ipynb #ca0ae271

@@ -19,7 +19,7 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from ..corpora.corpus import Corpus
-from ..mcmc.convergence import ConvergenceWarning, begin_apart
+from ..mcmc.convergence import ConvergenceWarning, begin_apart, judge
 from ..mcmc.priors import Gamma, as_concentration
 from ..mixtures.dp import point_partition
 from .base import Callback, Concentration, PathLike, Seed, with_groups
@@ -27,10 +27,12 @@ from .consensus import Components
 from .left_out import halve_documents, log_documents
 from .mixture_models import MAX_COMPARED
 from .parameters import estimator
-from .sampled import SampledTopicModel
+from .sampled import FEWEST_SHARES, SAME_SHARE, SampledTopicModel
 from .stacking import last_states
+from .verdict import Shown
 from ..nested.hnhdp import GLOBAL, LOCAL
 from hdp_nb.nested.sampler import (
+    LEAST_ETA,
     NestedCounts,
     NestedPredictive,
     NestedSampler,
@@ -39,7 +41,7 @@ from hdp_nb.nested.sampler import (
     nested_predictive,
     topic_proportions,
 )
-from ..utils.states import check_entries
+from ..utils.states import POSITIVE, check_entries
 
 # %% ../../nbs/10_models/06_nested_models.ipynb #67cff5e6
 _FIRST_CONC = 1.0  # where a concentration of the clusters that is learned begins
@@ -115,7 +117,9 @@ class _Nested(SampledTopicModel):
             for state in last_states(sampler, chains[chain])
         ]
         self._keep_only(self._gate(chains, best, predict, halves.left_out()))
-        few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // MAX_COMPARED)]
+        shown = [chain.trace is self.trace_ for chain in chains].index(True)
+        few = np.flatnonzero(self.sample_chain_ == shown)
+        few = few[:: -(-len(few) // MAX_COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].c for i in few])])
         self.categories_ = sampler.names
         self._show()
@@ -135,7 +139,81 @@ class _Nested(SampledTopicModel):
 
     def _judged(self) -> dict[str, Any]:
         judged = super()._judged()
-        return judged | {"apart": judged["apart"] and not self._known()}
+        m_k, draws = np.bincount(self.labels_), self.cluster_draws()
+        chains, counted = np.unique(self.sample_chain_, return_counts=True)
+        rows = None
+        if counted.min() >= FEWEST_SHARES and len(chains) > 1:
+            last = [draws[self.sample_chain_ == c][-counted.min() :] for c in chains]
+            names = [f"share of cluster {k}" for k in range(self.n_clusters_)]
+            by_name = dict(zip(names, np.moveaxis(np.array(last), 2, 0)))
+            rows = judge(by_name, dict.fromkeys(by_name, SAME_SHARE))
+        of_chains = [np.mean([len(s.m_k) for s in self._of_chain(c)]) for c in chains]
+        shown = Shown(
+            self.cluster_existence_,
+            m_k / max(m_k.sum(), 1),
+            tuple(round(n) for n in of_chains),
+            "cluster",
+            "documents",
+            rows,
+        )
+        return judged | {"apart": judged["apart"] and not self._known(), "shown": shown}
+
+    def _of_chain(self, chain: int) -> list[NestedCounts]:
+        "The kept samples of a chain."
+        return [s for s, of in zip(self.samples_, self.sample_chain_) if of == chain]
+
+    def _overlap(self, counts: NestedCounts) -> np.ndarray:
+        "Documents that each cluster of a sample has in common with each one shown."
+        pairs = np.zeros((len(counts.m_k), self.n_clusters_), int)
+        np.add.at(pairs, (counts.c, self.labels_), 1)
+        return pairs
+
+    def _to_shown(self, counts: NestedCounts) -> np.ndarray:
+        """The cluster shown that each cluster of a sample is a part of, n_clusters_ for none.
+
+        More than half of its documents are in it; the last entry is for the empty clusters.
+        """
+        pairs = self._overlap(counts)
+        most = np.where(2 * pairs.max(axis=1) > counts.m_k, pairs.argmax(axis=1), self.n_clusters_)
+        return np.append(most, self.n_clusters_)
+
+    def cluster_draws(self) -> np.ndarray:
+        """Return the share of the documents in every cluster, by sample.
+
+        Returns
+        -------
+        float array, shape (n_samples, n_clusters_)
+            Of the cluster of the sample that is the one shown: with more documents in common than
+            only one of the two has. 0 where there is none.
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs).cluster_draws().mean(axis=0)
+        array([0.6, 0.4])
+        """
+        check_is_fitted(self)
+        draws, n = np.zeros((len(self.samples_), self.n_clusters_)), np.bincount(self.labels_)
+        for row, counts in zip(draws, self.samples_):
+            both = self._overlap(counts)
+            same = 3 * both > counts.m_k[:, None] + n  # both > (either - both)
+            row += (same * counts.m_k[:, None]).max(axis=0, initial=0)
+        return draws / max(len(self.labels_), 1)
+
+    @property
+    def cluster_existence_(self) -> np.ndarray:
+        """Share of the samples that have each cluster, averaged over chains, (n_clusters_,).
+
+        Examples
+        --------
+        >>> from hdp_nb import NestedDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> NestedDP(n_iter=50, n_chains=1, random_state=0).fit(docs).cluster_existence_
+        array([1., 1.])
+        """
+        there, chain = self.cluster_draws() > 0, self.sample_chain_
+        return np.mean([there[chain == c].mean(axis=0) for c in np.unique(chain)], axis=0)
 
     def _sampler(self, corpus: Corpus) -> NestedSampler:
         "The sampler that the parameters ask for."
@@ -161,18 +239,27 @@ class _Nested(SampledTopicModel):
             nested["init"] = None
         conc, prior = as_concentration("conc_cluster", self.conc_cluster, _FIRST_CONC)
         nested |= {"conc_cluster": conc, "conc_cluster_prior": prior, "categories": categories}
+        nested["eta"], nested["eta_prior"] = self._eta(corpus.n_words)
         return NestedSampler(corpus, **{**nested, **self._fixed})
+
+    def _first_eta(self, n_words: int) -> float:
+        return max(super()._first_eta(n_words), LEAST_ETA)
+
+    def _with_eta(self, counts: NestedCounts) -> NestedCounts:
+        "A sample with its eta: that of samples of earlier versions is the parameter."
+        fixed = np.isnan(counts.eta)
+        own = np.array(self._as_fitted().eta, float) if fixed else counts.eta
+        return counts._replace(eta=own)
 
     def _predictive(self, counts: NestedCounts) -> NestedPredictive:
         "The word distributions of topics and clusters in one sample."
         p = self._as_fitted().get_params()
         return nested_predictive(
-            counts,
+            self._with_eta(counts),
             len(counts.m_k) if self._known() else p["n_clusters"],
             p["n_topics"],
             p.get("conc_global", 1.0),
             p["conc_local"],
-            p["eta"],
         )
 
     def _show(self) -> None:
@@ -183,9 +270,21 @@ class _Nested(SampledTopicModel):
 
     def _check_results(self) -> None:
         super()._check_results()
+        for sample in map(self._with_eta, self.samples_):
+            check_entries("eta", sample.eta, POSITIVE, shape=())
         self._check_shown(lambda model: model._show_clusters())
         C, K = self.n_clusters_, self.n_topics_
         check_entries("topic_cluster_", self.topic_cluster_, -1, C - 1, (K,), whole=True)
+
+    def _rows(self, n: int, here: np.ndarray) -> np.ndarray:
+        "Topics that exist, and of a cluster that is shown and would have none, its largest one."
+        counts, rows = self.samples_[self.best_], set(range(n))
+        n_l = counts.n_vk.sum(axis=0)
+        for k in range(len(counts.m_k)):
+            own = np.flatnonzero((counts.cluster == k) & (here >= 0))
+            if len(own) and rows.isdisjoint(here[own].tolist()):
+                rows.add(int(here[own[n_l[own].argmax()]]))
+        return np.array(sorted(rows), int) if rows else super()._rows(n, here)
 
     def _show_clusters(self) -> None:
         counts = self.samples_[self.best_]
@@ -196,6 +295,7 @@ class _Nested(SampledTopicModel):
         self.cluster_components_ = np.exp(predictive.log_p[:, order].T)
         self.cluster_order_, self.global_share_ = order, predictive.eps[order]
         self.conc_cluster_ = float(counts.conc_cluster)
+        self.eta_ = float(np.mean([self._with_eta(sample).eta for sample in self.samples_]))
         self.word_global_ = np.mean([sample.q == 1 for sample in self.samples_], axis=0)
         n_v = counts.n_vk.sum(axis=1)
         frequent = np.argsort(-n_v, kind="stable")
@@ -213,8 +313,7 @@ class _Nested(SampledTopicModel):
         """
         votes = np.zeros((self.n_topics_ + 1, self.n_clusters_ + 1))
         for counts, to in zip(self.samples_, self._matched()):
-            pairs = np.zeros((len(counts.m_k), self.n_clusters_))
-            np.add.at(pairs, (counts.c, self.labels_), 1)
+            pairs = self._overlap(counts)
             for k, cluster in zip(to, counts.cluster):
                 votes[k, -1 if cluster < 0 else pairs[cluster].argmax()] += 1
         best = votes[:-1].argmax(axis=1)
@@ -254,19 +353,24 @@ class _Nested(SampledTopicModel):
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every kept sample, for a consensus."
-        samples, eta = [], self._as_fitted().get_params()["eta"]
-        for counts in self.samples_:
+        samples = []
+        for counts in map(self._with_eta, self.samples_):
             on = np.array([counts.q != LOCAL, counts.q != GLOBAL], float)
             is_local = (counts.cluster >= 0).astype(int)
-            samples.append(Components(counts.n_vk, eta * on, is_local, counts.n_jk))
+            samples.append(Components(counts.n_vk, float(counts.eta) * on, is_local, counts.n_jk))
         return samples, {"vocabulary": self.vocabulary_}
 
-    def cluster_proba(self, X: "Corpus | ArrayLike") -> np.ndarray:
+    def cluster_proba(self, X: "Corpus | ArrayLike | None" = None) -> np.ndarray:
         """Return the probability of every cluster for every document.
+
+        It is averaged over all samples that are shown, so doubt between samples, and between chains
+        that predict about as well, is part of it. A cluster of a sample counts for the one shown
+        that more than half of its documents are in.
 
         Parameters
         ----------
-        X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        X : list of str, Corpus, or counts of shape (n_docs, n_words), optional
+            By default the documents of the fit, by the clusters that they have in the samples.
 
         Returns
         -------
@@ -281,11 +385,19 @@ class _Nested(SampledTopicModel):
         >>> model.cluster_proba(["tea milk tea", "boat sea"]).round(1)
         array([[1., 0., 0.],
                [0., 1., 0.]])
+        >>> model.cluster_proba().sum(axis=0)  # how many documents of the fit are in each
+        array([9., 6., 0.])
         """
         check_is_fitted(self)
-        predictive = self._predictive(self.samples_[self.best_])
-        member = memberships(predictive, self._corpus(X).to_matrix())
-        return member[:, np.append(self.cluster_order_, self.n_clusters_)]
+        matrix, C = None if X is None else self._corpus(X).to_matrix(), self.n_clusters_
+        proba = np.zeros((len(self.labels_) if matrix is None else matrix.shape[0], C + 1))
+        for counts in self.samples_:
+            to = self._to_shown(counts)
+            if matrix is None:
+                proba[np.arange(len(proba)), to[counts.c]] += 1
+            else:
+                proba += memberships(self._predictive(counts), matrix) @ np.eye(C + 1)[to]
+        return proba / len(self.samples_)
 
     def predict(self, X: "Corpus | ArrayLike") -> np.ndarray:
         """Return the most probable cluster of every document.
@@ -453,8 +565,8 @@ class HNHDP(_Nested):
     conc_cluster : float > 0 or prior
         Concentration of the clusters (the paper's gamma). A number is held fixed; a prior,
         `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned, from 1.
-    eta : float, 0.001 or more
-        Dirichlet parameter of the topics.
+    {eta}
+        At least 0.001.
     word_selection : bool
         Whether every word is either global or local; if not, global and local topics are over all
         words (the paper's hNHDP-nosel).
@@ -470,8 +582,9 @@ class HNHDP(_Nested):
     Attributes
     ----------
     labels_ : int array, shape (n_docs,)
-        Cluster of every document, 0 the largest, in the kept sample whose clustering is closest to
-        the others on average; with known categories the number of the label in `categories_`.
+        Cluster of every document, 0 the largest, in the kept sample of the chain of `trace_` whose
+        clustering is closest to that chain's others on average; with known categories the number of
+        the label in `categories_`.
     n_clusters_ : int
         Their number.
     {components_, n_topics_}
@@ -482,6 +595,8 @@ class HNHDP(_Nested):
         Word probabilities of whole clusters.
     global_share_ : float array, shape (n_clusters_,)
         Share of global topics in each cluster (the paper's epsilon).
+    eta_ : float
+        Posterior mean of eta.
     word_global_ : float array, shape (n_words,)
         Posterior probability that a word is global.
     global_words_, local_words_ : list of str
@@ -492,8 +607,8 @@ class HNHDP(_Nested):
     {trace_}
         Among them n_clusters, log_joint, log_likelihood, log_mixture (log probability of the words
         with the topics of the tokens summed out, by which states can be compared), n_topics,
-        n_global_topics, n_global_words, global_share, conc_cluster, accepted (words that changed
-        sides), share_1, share_2, share_3 (of the documents, in the largest clusters),
+        n_global_topics, n_global_words, global_share, conc_cluster, eta, accepted (words that
+        changed sides), share_1, share_2, share_3 (of the documents, in the largest clusters),
         document_moves (documents that changed clusters by themselves), split_merge_accepted.
     {traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of NestedCounts
@@ -521,7 +636,7 @@ class HNHDP(_Nested):
         conc_global: float = 1.0,
         conc_local: float = 1.0,
         conc_cluster: Concentration = Gamma(0.1, 1),
-        eta: float = 0.5,
+        eta: Concentration | None = None,
         word_selection: bool = True,
         categories: Any = None,
         init: Any = "opposite",
@@ -568,8 +683,8 @@ class NestedDP(_Nested):
         Concentration of the clusters' Dirichlet processes.
     conc_cluster : float > 0 or prior
         Concentration of the clusters; a number is held fixed, a prior is learned, from 1.
-    eta : float, 0.001 or more
-        Dirichlet parameter of the topics.
+    {eta}
+        At least 0.001.
     categories : None, labels of the documents, or the name of a level of the corpus's groups
         Known clusters, as in `HNHDP`.
     init : "opposite", None, int, or labels of the documents
@@ -581,6 +696,8 @@ class NestedDP(_Nested):
     {components_, n_topics_, topic_shares_, existence_, doc_topic_}
     labels_, n_clusters_, topic_cluster_, cluster_components_
         Clusters, with the same form as in `HNHDP`. No topic and no word is global.
+    eta_ : float
+        Posterior mean of eta.
     {trace_, traces_, convergence_, converged_, verdict_, interrupted_}
     samples_ : list of NestedCounts
         Kept samples of all chains; the clusters of `samples_[best_]` are the ones shown.
@@ -604,7 +721,7 @@ class NestedDP(_Nested):
         n_topics: int = 30,
         conc_local: float = 1.0,
         conc_cluster: Concentration = Gamma(0.1, 1),
-        eta: float = 0.5,
+        eta: Concentration | None = None,
         categories: Any = None,
         init: Any = "opposite",
         n_iter: int = 300,

@@ -33,6 +33,14 @@ power : "auto" or float, above 0, at most 1
     explain nothing else. "auto": by how much they do vary where counts are large (notebook
     01_corpora/06_dispersion), 1 elsewhere. Samples are of counts times it; predictions are not.
 
+known : dict, data frame, array, fitted topic model, Known, or None
+    Topics that are known, with their shares of all words: a dict from names to lists of shares or
+    to dicts from words to shares, for example (notebook 04_topics/14_known). They come first in
+    `components_`, keep their names and their order, are in all samples, and the data may correct
+    them. `Known(table, strength, weight)` says how surely their words are known (a table alone:
+    1,000 pseudo-tokens each) and how much of the corpus is expected in them. What is told is in no
+    share and no score.
+
 seed_words : dict from name to list of words, SeedWords or None
     Topics that are known to be there: a name and some words of each (without a vocabulary, numbers
     of columns). Such a topic is in all samples, the name is its label, and the data may override
@@ -150,6 +158,15 @@ doc_topic_ : float array, shape (n_docs, n_topics_ + 1)
 
 topic_labels_ : list of str
     Labels of the topics, see `label_topics`; of seeded topics the names.
+
+known_ : int array, shape (n_topics_,)
+    Which of the known topics each row of `components_` is, -1 for new ones.
+
+known_names_ : list of str
+    The names of the known topics, in the order of the topics in all samples, which have them first.
+
+told_ : float array, shape (n_words, len(known_names_))
+    Pseudo-tokens of the known topics, which are in no count.
 
 seeded_ : dict from name to int
     Row of `components_` of every seeded topic.

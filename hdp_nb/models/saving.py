@@ -22,8 +22,10 @@ from sklearn.utils.validation import check_is_fitted
 from .. import __version__
 from ..mcmc.convergence import Convergence
 from ..mcmc.priors import ConcentrationPrior, Gamma
+from ..mixtures.likelihood import Likelihood
 from ..moves.schedule import Moves
 from ..topics.counts import TopicCounts
+from ..topics.known import Known, plain_known
 from ..topics.seeds import SeedWords
 from ..utils.files import load_npz, save_npz
 from ..utils.states import check_entries, check_same, naming
@@ -38,8 +40,12 @@ _OBJECTS: dict[str, Any] = {
     "concentration_prior": lambda kind, *rest: ConcentrationPrior(int(kind), *map(float, rest)),
     "moves": Moves,
     "seed_words": SeedWords,
+    "known": Known,
+    "likelihood": lambda name: name,
+    "mapping": lambda *pairs: {tuple(k) if isinstance(k, list) else k: v for k, v in pairs},
 }
 _CALLED = {ConcentrationPrior: "concentration_prior", Moves: "moves", SeedWords: "seed_words"}
+_CALLED[Known] = "known"
 
 
 def _with_objects(value: Any, pack: bool) -> Any:
@@ -47,7 +53,12 @@ def _with_objects(value: Any, pack: bool) -> Any:
     if type(value) in _CALLED:
         packed = {"object": _CALLED[type(value)], "parts": _with_objects(list(value), True)}
         return packed if pack else value
+    if isinstance(value, Likelihood) and pack:
+        return {"object": "likelihood", "parts": [value.name]}
     if isinstance(value, dict):
+        if pack and not all(isinstance(key, str) for key in value):
+            pairs = [[key, part] for key, part in value.items()]
+            return {"object": "mapping", "parts": _with_objects(pairs, True)}
         if value.keys() == {"object", "parts"} and not pack:
             return _OBJECTS[value["object"]](*_with_objects(value["parts"], pack))
         if value.keys() == {"concentration_prior"} and not pack:  # up to format 5
@@ -116,6 +127,8 @@ def _packed(params: dict[str, Any]) -> dict[str, Any]:
     "Parameters of a model as JSON has them."
     if isinstance(params.get("random_state"), (np.random.Generator, np.random.RandomState)):
         params["random_state"] = None
+    if params.get("known") is not None and not np.isscalar(params["known"]):
+        params["known"] = plain_known(params["known"])
     if hasattr(params.get("init"), "z"):  # a sampler's state: keep its assignments
         params["init"] = params["init"].z
     return json.loads(json.dumps(_with_objects(params, pack=True), default=_plain))
@@ -258,7 +271,7 @@ class SavedModel(BaseEstimator):
         True
         """
         check_is_fitted(self)
-        params, fitted = _packed(self.get_params()), _packed(self._as_fitted().get_params())
+        params, fitted = (_packed(m.get_params(deep=False)) for m in (self, self._as_fitted()))
         meta: dict[str, Any] = {
             "format": f"hdp_nb model {_FORMAT}",
             "program": f"hdp_nb {__version__}",
@@ -427,8 +440,11 @@ def _leaves(nest: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _nests(arrays: dict[str, np.ndarray], name: str, n: int) -> list[dict[str, Any]]:
     "Take the n dicts whose leaves are named 'name/i/...' out of `arrays`."
+    keys = [key for key in arrays if key.startswith(f"{name}/")]
+    if (found := len({key.split("/")[1] for key in keys})) != n:  # before room is made for n
+        raise ValueError(f"{name} must hold {n} samples, got {found}")
     out: dict[str, dict[str, Any]] = {str(i): {} for i in range(n)}
-    for key in [key for key in arrays if key.startswith(f"{name}/")]:
+    for key in keys:
         _, i, field, *inner = key.split("/")
         (out[i].setdefault(field, {}) if inner else out[i])[inner[0] if inner else field] = (
             arrays.pop(key)

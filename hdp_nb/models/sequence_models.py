@@ -7,6 +7,8 @@ __all__ = ['HDPHMM']
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #54757f85
 import re
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -17,19 +19,25 @@ from ..mcmc.priors import FIXED_PRIOR, ConcentrationPrior, Gamma, as_concentrati
 from ..mixtures.augmented import AugmentedSampler, innermost
 from ..mixtures.dp import point_partition
 from .base import SampledModel
+from .columns import as_mapped, read_columns
+from .components import unite_parameters
 from .consensus import Components, draws_a_sample, group_table
+from .forecast import draw_next_steps, forecast_sequences
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
+from .states import StateView, as_given, keep_states, new_group, split_groups
 from ..moves.schedule import check_moves
-from ..sequences.emissions import as_steps, emitted_likelihood, hmm_emission
+from ..sequences.emissions import are_sequences, as_steps, emitted_likelihood, hmm_emission
 from ..sequences.groups import GroupedHMMSampler, in_group
 from ..sequences.hdp_hmm import MISSING_STEP
 from ..sequences.moves import StateMoves, TracedStates
 from hdp_nb.sequences.predict import (
     decode,
     draw_emissions,
+    log_joint,
     log_plug_in,
+    log_plug_in_steps,
     mean_emissions,
     mean_transitions,
     sample_sequence,
@@ -44,7 +52,7 @@ from hdp_nb.sequences.samplers import (
     take_sequences,
 )
 from ..sequences.scores import log_sequence_predictive
-from ..utils.checks import as_rng, check_eta, check_int, check_vocab
+from ..utils.checks import as_rng, check_eta, check_fraction, check_int, check_vocab
 from ..utils.states import check_entries, naming
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #9510f746
@@ -53,7 +61,7 @@ _COMPARED = 100  # samples; the one to show is found by comparing all pairs of s
 
 
 @estimator
-class HDPHMM(SampledModel):
+class HDPHMM(StateView, SampledModel):
     """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
     The number of states is inferred, with moves that split and merge states.
@@ -68,7 +76,9 @@ class HDPHMM(SampledModel):
         before, with coefficients and noise of the state's own (the first `order` steps of a
         sequence are conditioned on, and so are steps after a missing one); or any other registered
         likelihood, including your own (see `hdp_nb.mixtures.likelihood.register`). "beam" and
-        "weak_limit" need one with explicit parameters.
+        "weak_limit" need one with explicit parameters. For columns of several kinds a mapping from
+        columns to these, such as {"calls": "poisson", ("x", "y"): "student"}, as in `DPMixture`; a
+        step may lack some of its cells.
     prior : None, dict, or number or prior
         Hyperparameters of the emissions, by the names that `make_prior` of the likelihood has;
         those not given are set from X. For "categorical" there are `eta`, the Dirichlet parameter
@@ -76,7 +86,7 @@ class HDPHMM(SampledModel):
         (the largest symbol plus one), for "multinomial" `eta`, for "autoregression" also `order`,
         how many steps back an observation depends on (1). What is no dict is `eta`. An `eta` that
         is a number is held fixed; a prior such as `Gamma(1, 1)` is learned, from 0.5, which
-        "categorical" allows.
+        "categorical" allows. For a mapping, a dict of dicts by its keys.
     alpha : float > 0 or prior
         Concentration of the rows of the transition matrix: larger values make rows more alike. A
         number is held fixed; a prior, `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned,
@@ -119,6 +129,10 @@ class HDPHMM(SampledModel):
         Global weights of these states; the last is that of all states not in use.
     groups_ : array of labels, or None
         Groups of the fit, sorted: the order in which the other attributes have them.
+    lengths_ : int array, shape (n_sequences,)
+        Steps of the sequences of the fit.
+    sequence_groups_ : int array, shape (n_sequences,), or None
+        Number of the group of each.
     group_weights_ : float array, shape (n_groups, n_states_ + 1), or None
         Weights of the states in every group.
     emissions_ : dict of arrays
@@ -144,11 +158,15 @@ class HDPHMM(SampledModel):
     samples_ : list of StateCounts
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
+    parts_ : int array, or None
+        After `merge` or `drop`, the state that each state of `samples_[best_]` is part of, or -1.
     {sample_chain_, behind_}
     best_ : int
         The sample that is shown.
     prior_ : dict
         Hyperparameters of the emissions.
+    categories_ : dict of arrays
+        Of columns of text their values, in the order of their numbers.
     {burn_in_, thin_}
 
     Examples
@@ -165,7 +183,10 @@ class HDPHMM(SampledModel):
 
     _counts = StateCounts
     _left_out = ("step", "stretches")
-    _absent = {"vocabulary_": None, "digest_": None, "sampler_": None}
+    _absent = {
+        **{"vocabulary_": None, "digest_": None, "sampler_": None, "categories_": {}},
+        **{"lengths_": None, "sequence_groups_": None, "parts_": None},
+    }
     _least_burn_in = 300  # the moves are annealed for as long
 
     def __init__(
@@ -244,6 +265,7 @@ class HDPHMM(SampledModel):
         array([0, 0, 1, 1, 0, 0, 1, 1, 0, 0])
         """
         emission = hmm_emission(self.emission)
+        X, self.categories_ = self._coded(X, self.emission, None)
         if not isinstance(X, Corpus):
             X, lengths = as_steps(X, lengths)
         hyper, eta_prior = self._hyper(emission)
@@ -251,6 +273,8 @@ class HDPHMM(SampledModel):
         self._columns(X, reset=True)
         self.vocabulary_ = list(X.vocab) if isinstance(X, Corpus) and X.vocab else None
         self.digest_ = digest_steps(sequences)
+        self.lengths_, self.sequence_groups_, self.parts_ = np.diff(sequences.offsets), None, None
+        self.__dict__.pop("own_labels_", None)
         opposite, self.groups_ = isinstance(self.init, str), None
         if opposite and self.init != "opposite":
             raise ValueError(
@@ -263,6 +287,7 @@ class HDPHMM(SampledModel):
         original, first = None, None  # where each step of X is, where each group begins
         if groups is not None:  # the sampler has each group in one piece
             self.groups_, group = check_groups(groups, X, len(sequences.offsets) - 1)
+            self.sequence_groups_ = group
             sequences, steps = take_sequences(sequences, np.argsort(group, kind="stable"))
             original = np.argsort(steps)
             init = init[steps] if np.shape(init) == steps.shape else init
@@ -315,6 +340,16 @@ class HDPHMM(SampledModel):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True  # a missing step
         return tags
+
+    def _coded(self, X, mapping, categories):
+        "The columns that a mapping names as numbers, and what numbers texts have; or X itself."
+        if not isinstance(mapping, Mapping):
+            return X, {}
+        if isinstance(X, Corpus):
+            raise ValueError("X must be a table where emission is a mapping, got a Corpus")
+        several = are_sequences(X)
+        tables, categories = read_columns(X if several else [X], mapping, "emission", categories)
+        return tables if several else tables[0], categories
 
     def _columns(self, X, reset=False):
         "Keep the number and the names of the columns in the fit, and hold later ones against them."
@@ -384,6 +419,8 @@ class HDPHMM(SampledModel):
     def _restore(cls, meta, arrays):
         "A fitted estimator; statistics of the emissions were numbered, not named, up to format 3."
         kind = (meta["params"] | (meta.get("fit_params") or {}))["emission"]
+        if not isinstance(kind, str):  # which came later
+            return super()._restore(meta, arrays)
         names = hmm_emission(kind).kept
         named = lambda key: re.sub(
             r"(?<=/)stats([0-2])$", lambda found: f"stats/{names[int(found[1])]}", key
@@ -417,6 +454,12 @@ class HDPHMM(SampledModel):
                 for name, array in like.items():
                     check_entries(f"stats {name}", sample.stats[name], shape=np.shape(array))
         best = self.samples_[self.best_]
+        if self.parts_ is not None:
+            shape = best.n_k.shape
+            check_entries("parts_", self.parts_, -1, len(best.n_k) - 1, shape, whole=True)
+            used = np.unique(self.parts_[self.parts_ >= 0])
+            if not len(used) or len(used) <= used.max():
+                raise ValueError(f"parts_ must be 0, 1, ... or -1, got {self.parts_.tolist()}")
         self._check_shown(lambda model: model._show(emission, prior, best))
         shape = best.z.shape if len(best.z) else None  # empty in files of an earlier version
         check_entries("labels_", self.labels_, 0, self.n_states_ - 1, shape, whole=True)
@@ -424,22 +467,34 @@ class HDPHMM(SampledModel):
     def _show(self, emission, prior, counts):
         "Set the attributes that show one sample."
         self.order_ = np.argsort(-counts.n_k, kind="stable")
-        self.n_states_ = len(counts.n_k)
+        counts, to = self._kept_states(emission, prior, counts)
+        self.n_states_ = n = int(to.max()) + 1
         self.alpha_, self.gamma_ = float(counts.alpha), float(counts.gamma)
         self.kappa_ = float(counts.kappa)
-        weights = counts.beta[..., np.append(self.order_, self.n_states_)]
+        table = group_table(to, n).toarray()
+        part = (table * counts.n_k[:, None] / (counts.n_k @ table)).T  # of a state, (K, states)
+        weights = np.append(counts.beta[..., :-1] @ table, counts.beta[..., -1:], axis=-1)
         if self.groups_ is None:
             self.gamma_group_, self.weights_, self.group_weights_ = None, weights, None
             startprob, transmat = mean_transitions(counts)
         else:
             self.gamma_group_ = float(self._sampled("gamma_group")[self.best_])
             self.weights_, self.group_weights_ = weights[0], weights[1:]
-            chains = [mean_transitions(in_group(counts, g)) for g in range(len(self.groups_))]
+            chains = [mean_transitions(one) for one in split_groups(counts)]
             startprob, transmat = (np.array(a) for a in zip(*chains))
-        self.startprob_ = startprob[..., self.order_]
-        self.transmat_ = transmat[..., self.order_[:, None], self.order_]
+        self.startprob_, self.transmat_ = startprob @ table, part @ transmat @ table
         emissions = mean_emissions(emission, prior, counts)
-        self.emissions_ = {name: a[self.order_] for name, a in emissions.items()}
+        self.emissions_ = unite_parameters(emissions, to, n, counts.n_k)
+
+    def _kept_states(self, emission, prior, counts):
+        "The sample that is shown without dropped states, and which state each of the others is."
+        number = self._number()
+        kept = np.flatnonzero(number >= 0)
+        return keep_states(emission, prior, counts, kept), number[kept]
+
+    def _show_parts(self, parts, labels):
+        self.parts_, self.labels_ = parts, labels
+        self._show(*self._fitted_emission(), self.samples_[self.best_])
 
     def _judged(self):
         used = self.traces_["n_states"][:, self.burn_in_ :]
@@ -469,11 +524,12 @@ class HDPHMM(SampledModel):
         """
         check_is_fitted(self)
         emission, prior = self._fitted_emission()
+        kind, vocab = self._as_fitted().emission, self.vocabulary_
+        X, _ = self._coded(X, kind, self.categories_)
         if not isinstance(X, Corpus):
             X, lengths = as_steps(X, lengths)
         if hasattr(X, "shape"):
             self._columns(X)
-        kind, vocab = self._as_fitted().emission, self.vocabulary_
         sequences = check_sequences(X, lengths, kind, prior, vocab=vocab)[1]
         sequences = forget_latents(emission, prior, sequences)
         n = len(sequences.offsets) - 1
@@ -483,12 +539,26 @@ class HDPHMM(SampledModel):
         if groups is None:
             whole = (slice(None), slice(None), sequences, self.samples_)
             return emission, prior, len(sequences.marks), [whole]
-        group, parts = check_groups(groups, X, n, self.groups_)[1], []
-        for g in np.unique(group):
-            which = np.flatnonzero(group == g)
+        labels, group = check_groups(groups, X, n)
+        if labels.dtype.kind != self.groups_.dtype.kind:
+            known = ", ".join(map(repr, self.groups_.tolist()))
+            raise ValueError(
+                f"groups must be labels of the kind of those of the fit ({known}), got"
+                f" {labels.tolist()[0]!r}"
+            )
+        parts = []
+        for g, label in enumerate(labels):
+            which, at = np.flatnonzero(group == g), np.flatnonzero(self.groups_ == label)
             part, steps = take_sequences(sequences, which)
-            parts.append((which, steps, part, [in_group(sample, g) for sample in self.samples_]))
+            one = partial(in_group, g=at[0]) if len(at) else new_group
+            parts.append((which, steps, part, [one(sample) for sample in self.samples_]))
         return emission, prior, len(sequences.marks), parts
+
+    def _in_states(self, emission, prior, sample, part, method):
+        "States of new sequences by the sample that is shown, or the probabilities of all states."
+        sample, to = self._kept_states(emission, prior, sample)
+        found = decode(emission, prior, sample, part, method)
+        return to[found] if method == "viterbi" else found @ group_table(to, self.n_states_)
 
     def _sampled(self, name):
         "A quantity of the trace at the sweeps of the kept samples."
@@ -520,8 +590,9 @@ class HDPHMM(SampledModel):
         ----------
         X, lengths
             New sequences; see `fit`.
-        groups : labels among those of the fit, if that had groups
-            One per sequence, or a group column of the Corpus.
+        groups : labels, if the fit had groups
+            One per sequence, or a group column of the Corpus. A label that the fit has not seen
+            stands for a new group, whose weights are expected to be those of all groups.
         method : "predictive" or "plug-in"
             "plug-in" replaces rows and emissions by their posterior means in each sample. Nothing
             is drawn. It scores runs of a symbol, and whatever else has to be learned from the
@@ -601,7 +672,7 @@ class HDPHMM(SampledModel):
 
         Returns
         -------
-        int array, shape (N,)
+        int array, shape (N,); or a list of them, where X is a list of sequences
 
         Examples
         --------
@@ -611,16 +682,20 @@ class HDPHMM(SampledModel):
         >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
         >>> model.fit(X).predict([0, 1, -1, 8, 9])
         array([0, 0, 0, 1, 1])
+        >>> model.predict([[0, 1, -1], [8, 9]])
+        [array([0, 0, 0]), array([1, 1])]
         """
         if method not in ("viterbi", "posterior"):
             raise ValueError(f"method must be 'viterbi' or 'posterior', got {method!r}")
         if method == "posterior":
-            return self.predict_proba(X, lengths, groups).argmax(axis=1)
+            proba = self.predict_proba(X, lengths, groups)
+            most = lambda table: table.argmax(axis=1)
+            return list(map(most, proba)) if isinstance(proba, list) else most(proba)
         emission, prior, N, parts = self._parts(X, lengths, groups)
-        number, out = np.argsort(self.order_), np.empty(N, np.int64)
+        out = np.empty(N, np.int64)
         for _, steps, part, samples in parts:
-            out[steps] = number[decode(emission, prior, samples[self.best_], part, "viterbi")]
-        return out
+            out[steps] = self._in_states(emission, prior, samples[self.best_], part, "viterbi")
+        return as_given(X, out)
 
     def predict_proba(self, X, lengths=None, groups=None):
         """Posterior probabilities of the states of `transmat_` for every step.
@@ -632,7 +707,7 @@ class HDPHMM(SampledModel):
 
         Returns
         -------
-        float array, shape (N, n_states_)
+        float array, shape (N, n_states_); or a list of them, where X is a list of sequences
             Rows sum to 1.
 
         Examples
@@ -647,9 +722,132 @@ class HDPHMM(SampledModel):
         emission, prior, N, parts = self._parts(X, lengths, groups)
         out = np.empty((N, self.n_states_))
         for _, steps, part, samples in parts:
-            proba = decode(emission, prior, samples[self.best_], part, "posterior")
-            out[steps] = proba[:, self.order_]
-        return out
+            out[steps] = self._in_states(emission, prior, samples[self.best_], part, "posterior")
+        return as_given(X, out)
+
+    def score_steps(self, X, lengths=None, groups=None):
+        """Log probability (density) of every step given those before it in its sequence.
+
+        By the mean parameters of each kept sample, averaged over the samples, so that the steps of
+        a sequence add up to `score_samples(X, method="plug-in")`. A step that is much less probable
+        than its neighbours is one that no state has.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            New sequences; see `score_samples`.
+
+        Returns
+        -------
+        float array, shape (N,); or a list of them, where X is a list of sequences
+            Natural logarithms; 0 where a step is missing.
+
+        Raises
+        ------
+        ValueError
+            Bad data, named in the message.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", init=3, n_iter=100, n_chains=1, random_state=0)
+        >>> int(model.fit(X).score_steps([0, 1, 40, 0, 1]).argmin())
+        2
+        """
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out = np.empty(N)
+        for _, steps, part, samples in parts:
+            out[steps] = log_plug_in_steps(emission, prior, samples, part)
+        return as_given(X, out)
+
+    def _path_score(self, X, lengths, groups, method):
+        "Log probability of observations and path by the mean parameters of the sample shown."
+        emission, prior, _, parts = self._parts(X, lengths, groups)
+        total = 0.0
+        for _, _, part, samples in parts:
+            sample = self._kept_states(emission, prior, samples[self.best_])[0]
+            total += log_joint(emission, prior, sample, part, method)
+        return total
+
+    def forecast(
+        self, X, steps, level=0.9, lengths=None, groups=None, n_draws=2000, random_state=0
+    ):
+        """Forecast the steps that follow sequences: means, intervals, probabilities of states.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences up to their last step, of the fit or new; see `score_samples`.
+        steps : int
+            How many to forecast.
+        level : float in (0, 1)
+            Probability of the central intervals.
+        n_draws : int
+            Futures that are drawn for each sequence, over at most 50 kept samples.
+        random_state : None, int or numpy.random.Generator
+
+        Returns
+        -------
+        Forecast; or a list of them, where X is a list or `lengths` has several
+
+        Raises
+        ------
+        ValueError
+            Bad data or a bad argument, named in the message; with autoregression one of the last
+            steps, from which it continues, is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", n_iter=100, n_chains=1, random_state=0).fit(X)
+        >>> ahead = model.forecast(X, steps=3)
+        >>> ahead.mean.shape, bool((ahead.low < ahead.mean).all())
+        ((3, 1), True)
+        """
+        steps, n_draws = check_int("steps", steps, 1), check_int("n_draws", n_draws, 1)
+        check_fraction("level", level)
+        emission, prior, _, parts = self._parts(X, lengths, groups)
+        fam, rng = emitted_likelihood(self._as_fitted().emission), as_rng(random_state)
+        past, found, n = self._past(X, lengths), self._followed()[1], len(self.samples_)
+        some = range(0, n, -(-n // 50))
+        shown = found, some, self.n_states_, level, getattr(prior, "n_symbols", None)
+        each, out = -(-n_draws // len(some)), {}
+        for which, _, part, samples in parts:
+            numbers = np.arange(len(part.offsets) - 1)[which] if groups is None else which
+            before = None if past is None else past[numbers]
+            of = lambda i: draw_next_steps(rng, fam, prior, samples[i], part, before, each, steps)
+            out |= zip(numbers.tolist(), forecast_sequences(of, *shown))
+        ordered = [out[s] for s in sorted(out)]
+        return ordered if are_sequences(X) or len(ordered) > 1 else ordered[0]
+
+    def _numbers(self, X, lengths):
+        "All steps as rows of numbers, and where the sequences begin and the last one ends."
+        X, _ = self._coded(X, self._as_fitted().emission, self.categories_)
+        X, lengths = as_steps(X, lengths, self.vocabulary_ if isinstance(X, Corpus) else None)
+        rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)
+        rows = rows.reshape(len(rows), -1)
+        return rows, np.append(0, np.cumsum([len(rows)] if lengths is None else lengths))
+
+    def _past(self, X, lengths):
+        "Of emissions that depend on steps before, the last ones of every sequence, latest first."
+        emission, prior = self._fitted_emission()
+        if (order := emission.order(prior)) == 0:
+            return None
+        rows, offsets = self._numbers(X, lengths)
+        past = []
+        for first, end in zip(offsets[:-1], offsets[1:]):
+            last = rows[max(first, end - order) : end]
+            if len(last) < order or np.isnan(last).any():
+                raise ValueError(
+                    f"X must have {order} steps without missing ones at the end of every sequence,"
+                    f" from which the autoregression continues; sequence {len(past)} has not"
+                )
+            past.append(last[::-1].ravel())
+        return np.array(past)
 
     def sample(self, n_samples=1, random_state=None, group=None):
         """Draw a sequence from the chain that is shown, with its mean parameters.
@@ -664,6 +862,7 @@ class HDPHMM(SampledModel):
         Returns
         -------
         X : array, shape (n_samples,) for symbols, (n_samples, n_columns) otherwise
+            Of a mapping its columns, in its order; texts as their numbers in `categories_`.
         states : int array, shape (n_samples,)
 
         Examples
@@ -681,11 +880,15 @@ class HDPHMM(SampledModel):
         if group not in labels:
             raise ValueError(f"group must be one of {', '.join(map(repr, labels))}, got {group!r}")
         g = () if group is None else labels.index(group)
-        return sample_sequence(
-            as_rng(random_state),
-            self.startprob_[g],
-            self.transmat_[g],
-            self._fitted_emission()[0],
-            self.emissions_,
-            check_int("n_samples", n_samples, 1),
-        )
+        emission, prior = self._fitted_emission()
+        n, rng = check_int("n_samples", n_samples, 1), as_rng(random_state)
+        counts, to = self._kept_states(emission, prior, self.samples_[self.best_])
+        if self.parts_ is None:
+            to, chain = np.arange(self.n_states_), (self.startprob_[g], self.transmat_[g])
+            emitted = self.emissions_
+        else:
+            chain = mean_transitions(counts if group is None else in_group(counts, g))
+            emitted = mean_emissions(emission, prior, counts)
+        X, states = sample_sequence(rng, *chain, emission, emitted, n)
+        kind = self._as_fitted().emission
+        return as_mapped(X, kind) if isinstance(kind, Mapping) else X, to[states]

@@ -7,6 +7,8 @@ __all__ = ['SAMPLERS', 'GibbsTopicModel', 'HDP', 'LDA']
 
 # %% ../../nbs/10_models/03_topic_models.ipynb #19208707
 import logging
+import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -21,13 +23,14 @@ from ..corpora.corpus import Corpus, coarsen
 from ..corpora.dispersion import document_powers
 from ..mcmc.chain import Sampler, run_chains
 from ..mcmc.convergence import MANY, begin_apart
-from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
+from ..mcmc.priors import Gamma, as_concentration
 from ..mixtures.split_merge import SplitMergeState
 from .base import Callback, Concentration, PathLike, Seed
 from .consensus import Components, Consensus
+from .known_view import compare_known
 from .matching import match_one_to_one
 from .parameters import estimator
-from .sampled import SampledTopicModel
+from .sampled import FIRST_ETA, SampledTopicModel
 from .stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights, weigh_chains
 from .unions import LEAST_CENTRED, centred_cosine
 from ..moves.schedule import Moves, MoveState, TopicMoves, as_moves
@@ -42,6 +45,7 @@ from hdp_nb.topics.blocked import (
 from ..topics.counts import TopicCounts, fold_in, predictive_topics, token_probabilities
 from ..topics.direct import DirectSampler, HybridSampler
 from ..topics.franchise import FranchiseSampler
+from ..topics.known import KnownSampler, add_told, tell_topics
 from ..topics.lda import LDASampler
 from ..topics.parallel import ParallelSampler
 from ..topics.seeds import SeedWords, count_seeds
@@ -56,11 +60,9 @@ _TOKENS_A_PROPOSAL = 50_000
 # Numbers of topics that a chain with many may begin with: in 300 sweeps a hundred do not come down
 # to three, and ten do not grow to a hundred. A few sweeps of each say which predicts best, more of
 # short texts; in runs that are too short for these, and of counts that are too large, it is the
-# largest.
+# largest. Of a time that may end the run they take so much at most.
+_TRIAL_SHARE = 0.25
 _TRIED, _LEAST_TRIAL, _TRIAL, _FEW_TOKENS = (10, 30, MANY), 10, 30, 100_000
-# Where an eta that is learned begins, and its prior if none is given. Where topics of many words
-# have to come into being, all words of one have so many pseudo-tokens together.
-_FIRST_ETA, _FEW_WORDS, _PSEUDO_TOKENS, _ETA_PRIOR = 0.5, 100, 20.0, Gamma(1.0, 1.0)
 
 
 @estimator
@@ -75,12 +77,14 @@ class GibbsTopicModel(SampledTopicModel):
     moves: Any
     alpha: Concentration
     gamma: Concentration
-    eta: Concentration | None
     power: float | str = 1.0
     power_: np.ndarray
     seed_words: dict[str, Sequence[Any]] | SeedWords | None = None
     seed_names_: list[str]
     seeds_: np.ndarray
+    known: Any = None
+    known_names_: list[str]
+    told_: np.ndarray
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
 
     def fit(
@@ -129,8 +133,10 @@ class GibbsTopicModel(SampledTopicModel):
         corpus = self._coarsened(self._corpus(X, reset=True))
         try:
             sampler = self._sampler(corpus)
+            begin = time.monotonic()
             starts = self._starts(sampler, corpus, max_time)
-            chains, best = self._run(starts, callback, checkpoint, max_time)
+            left = max_time and max(max_time - (time.monotonic() - begin), 1e-9)
+            chains, best = self._run(starts, callback, checkpoint, left)
         except MemoryError as error:
             raise MemoryError(
                 f"X has {corpus.n_tokens:,} tokens, of which most samplers keep each"
@@ -142,6 +148,7 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _starts(self, sampler: Any, corpus: Corpus, max_time: float | None) -> Any:
         "With init='opposite' a sampler for each chain."
+        self._rounds(max_time)  # refuses a bad time before anything is done
         if not self._opposite():
             return sampler
         many = self._many(sampler, corpus, max_time)
@@ -152,16 +159,22 @@ class GibbsTopicModel(SampledTopicModel):
     def _many(self, sampler: Any, corpus: Corpus, max_time: float | None) -> int:
         "How many topics a chain with many begins with: of some numbers the one that predicts best."
         n_sweeps = min(self._rounds(max_time)[-1] // 10, _TRIAL)
-        if n_sweeps < _LEAST_TRIAL or max_time is not None or corpus.has_large_counts:
+        if n_sweeps < _LEAST_TRIAL or corpus.has_large_counts:
             return MANY
         n_sweeps *= 2 if corpus.n_tokens < _FEW_TOKENS else 1
         samplers = [sampler.start(k) for k in _TRIED]
         rng, jobs = np.random.default_rng(0), -1 if self.n_jobs is None else self.n_jobs
         label = f"trial of {', '.join(map(str, _TRIED))} topics" if self.verbose else False
-        chains = run_chains(samplers, rng, len(_TRIED), n_sweeps, n_jobs=jobs, progress=label)
+        most = None if max_time is None else _TRIAL_SHARE * max_time
+        end = time.monotonic() + (math.inf if most is None else most)
+        more: dict[str, Any] = dict(n_jobs=jobs, progress=label, max_time=most)
+        chains = run_chains(samplers, rng, len(_TRIED), n_sweeps, **more)
         if any(chain.n_done < n_sweeps for chain in chains):
+            if time.monotonic() >= end:
+                return MANY
             raise KeyboardInterrupt
-        states = [[(c.state.z, s.snapshot(c.state))] for s, c in zip(samplers, chains)]
+        kept = [self._predictive(s.snapshot(c.state)) for s, c in zip(samplers, chains)]
+        states = [[(c.state.z, counts)] for c, counts in zip(chains, kept)]
         return _TRIED[int(np.argmax(weigh_chains(corpus, states, self._topics).log_p))]
 
     def _coarsened(self, corpus: Corpus) -> Corpus:
@@ -183,20 +196,11 @@ class GibbsTopicModel(SampledTopicModel):
         self.power_ = np.broadcast_to(power, corpus.n_docs).astype(float)
         return corpus
 
-    def _eta(self, n_words: int) -> tuple[float, ConcentrationPrior]:
-        "Where eta begins, and its prior."
-        eta = _ETA_PRIOR if self.eta is None else self.eta
-        return as_concentration("eta", eta, self._first_eta(n_words))
-
     def _concentrations(self) -> dict[str, Any]:
         "Arguments of a sampler: where alpha and gamma begin, and their priors."
         alpha, alpha_prior = as_concentration("alpha", self.alpha)
         gamma, gamma_prior = as_concentration("gamma", self.gamma)
         return dict(alpha=alpha, gamma=gamma, alpha_prior=alpha_prior, gamma_prior=gamma_prior)
-
-    def _first_eta(self, n_words: int) -> float:
-        "Where an eta that is learned begins."
-        return _FIRST_ETA if n_words <= _FEW_WORDS else _PSEUDO_TOKENS / n_words
 
     def _count_seeds(self, corpus: Corpus) -> np.ndarray | None:
         "Pseudo-tokens of the seed words, if there are any; sets `seed_names_` and `seeds_`."
@@ -228,7 +232,11 @@ class GibbsTopicModel(SampledTopicModel):
         super()._show()
         for name in ("alpha", "gamma", "eta"):
             setattr(self, f"{name}_", float(np.mean([getattr(c, name) for c in self.samples_])))
-        if name_of := {k: name for name, k in self.seeded_.items()}:
+        named = dict(zip(self.seeded_.values(), self.seeded_))
+        for k, f in enumerate(self.known_):
+            if f >= 0:
+                named[k] = self.known_names_[f]
+        if name_of := named:
             self.own_labels_ = [name_of.get(k, "") for k in range(self.n_topics_)]
 
     def _word_counts(self) -> np.ndarray:
@@ -247,7 +255,67 @@ class GibbsTopicModel(SampledTopicModel):
         names = getattr(self, "seed_names_", [])  # which earlier versions did not save
         return {name: k for name, k in zip(names, self._rows_of_first(len(names))) if k >= 0}
 
+    @property
+    def known_(self) -> np.ndarray:
+        "Which of the known topics each row of `components_` is, -1 for new ones: (n_topics_,)."
+        known = np.full(self.n_topics_, -1)
+        rows = self._rows_of_first(len(getattr(self, "known_names_", [])))
+        for f in reversed(range(len(rows))):  # of those that were merged the first
+            if rows[f] >= 0:
+                known[rows[f]] = f
+        return known
+
+    def known_topics(self, level: float = 0.9) -> Any:
+        """Say which known topics the data use, how far they have moved, and what new ones are like.
+
+        Parameters
+        ----------
+        level : float in (0, 1)
+            Probability of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame, or dict of lists where pandas is not installed
+            A row for each topic, see `hdp_nb.models.known_view.compare_known`.
+
+        Raises
+        ------
+        ValueError
+            Nothing is known.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> known = {"drinks": {"tea": 0.5, "milk": 0.3, "cup": 0.2}}
+        >>> table = HDP(known=known, n_iter=50, random_state=0).fit(docs).known_topics()
+        >>> list(table["label"]), list(table["known"])
+        (['drinks', 'sea, boat, wind'], [True, False])
+        """
+        check_is_fitted(self)
+        return compare_known(self, level)
+
+    def _tell(self, corpus: Corpus) -> Any:
+        "What is told of topics, None if nothing is; sets `known_names_` and `told_`."
+        self.known_names_, self.told_ = [], np.zeros((corpus.n_words, 0))
+        if self.known is None:
+            return None
+        names, told = tell_topics(self.known, corpus.n_words, self.vocabulary_)
+        if len(names) > max(corpus.n_tokens, 1):
+            raise ValueError(
+                f"known must not have more topics than X has tokens, {corpus.n_tokens}, got"
+                f" {len(names)}"
+            )
+        self.known_names_, self.told_ = names, told.c
+        return told
+
+    def _predictive(self, counts: TopicCounts) -> TopicCounts:
+        return add_told(counts, getattr(self, "told_", np.zeros((0, 0))))
+
     def _check_results(self) -> None:
+        if hasattr(self, "told_"):
+            shape = self.n_features_in_, len(self.known_names_)
+            check_entries("told_", self.told_, 0, shape=shape)
         if hasattr(self, "seeds_"):  # before the shares of words, which leave them out
             shape = self.n_features_in_, len(self.seed_names_)
             check_entries("seeds_", self.seeds_, 0, 2**31, shape, whole=True)
@@ -262,23 +330,25 @@ class GibbsTopicModel(SampledTopicModel):
 
         A model in which documents differ in their weights gives a row for each.
         """
-        phi, weight = predictive_topics(counts)
+        phi, weight = predictive_topics(self._predictive(counts))
         return phi, np.atleast_2d(weight)[0]  # a tree without levels has the root's alone
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every sample that is shown, for a consensus."
+        told = getattr(self, "told_", np.zeros((self.n_features_in_, 0))).T
+        pseudo, F = np.vstack([np.zeros((1, self.n_features_in_)), told]), len(told)
         samples = [
             Components(
                 counts.n_vk,
-                np.full((1, self.n_features_in_), float(counts.eta)),
-                np.zeros(counts.beta.shape[-1] - 1, int),
+                pseudo + float(counts.eta),
+                np.append(np.arange(1, F + 1), np.zeros(counts.beta.shape[-1] - 1 - F, int)),
                 counts.n_jk,
                 np.atleast_2d(counts.alpha * counts.beta),
             )
             for counts in map(self.samples_.__getitem__, self._shown())
         ]
-        n_known = len(getattr(self, "seed_names_", []))
-        return samples, {"vocabulary": self.vocabulary_, "n_known": n_known}
+        n_known = len(getattr(self, "seed_names_", [])) + F
+        return samples, {"vocabulary": self.vocabulary_, "n_known": n_known, "n_first": F}
 
     def posterior_topics(self, X: Corpus | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield topics and their weights for new documents in every kept sample.
@@ -400,7 +470,7 @@ class HDP(GibbsTopicModel):
 
     Parameters
     ----------
-    {eta, alpha, gamma, power, seed_words}
+    {eta, alpha, gamma, power, known, seed_words}
         With seed words topics are sampled by direct assignment, in a `TreeHDP` without levels:
         `sampler` must be "auto", "crf" (which both stand for it here) or "direct", and `moves`
         leave seeded topics to the sweeps.
@@ -411,7 +481,7 @@ class HDP(GibbsTopicModel):
         Terenin et al. 2020, but exact), for large corpora and many topics; "blocked" for large
         counts: all tokens of a word in a document at a time, in time that they hardly matter to.
         "auto" is "blocked" for counts of 100 and more on average (`Corpus.has_large_counts`), where
-        the other parameters allow it, and "crf" for all else.
+        the other parameters allow it, and with known topics, and "crf" for all else.
     moves : "auto", int or Moves
         Moves before the sweeps that split, merge and dissolve topics with the topics of all tokens
         integrated out, so that chains forget where they began (notebook 06_moves/05_schedule):
@@ -438,7 +508,8 @@ class HDP(GibbsTopicModel):
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
     {behind_, sample_weights_, sample_chain_, best_, matches_, doc_topic_, topic_labels_,
-    seeded_, seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_, burn_in_, thin_}
+    known_, known_names_, told_, seeded_, seed_names_, seeds_, word_shares_, vocabulary_,
+    n_features_in_, burn_in_, thin_}
     sampler_ : str
         The sampler that was taken.
 
@@ -460,6 +531,7 @@ class HDP(GibbsTopicModel):
         alpha: Concentration = Gamma(1, 1),
         gamma: Concentration = Gamma(1, 1),
         power: float | str = "auto",
+        known: Any = None,
         seed_words: dict[str, Sequence[Any]] | SeedWords | None = None,
         sampler: str = "auto",
         moves: int | str | Moves = "auto",
@@ -476,6 +548,7 @@ class HDP(GibbsTopicModel):
         self.alpha = alpha
         self.gamma = gamma
         self.power = power
+        self.known = known
         self.seed_words = seed_words
         self.sampler = sampler
         self.moves = moves
@@ -501,6 +574,8 @@ class HDP(GibbsTopicModel):
         """
         if self.sampler != "auto":
             return self.sampler
+        if self.known is not None:
+            return "blocked"
         sequential = isinstance(self.init, str) and self.init == "sequential"
         no_pairs = as_moves(self.moves).split_merge in ("auto", 0)
         blocked = not sequential and no_pairs and self.seed_words is None
@@ -528,10 +603,21 @@ class HDP(GibbsTopicModel):
         init = MANY if self._opposite() else init
         while isinstance(init, (MoveState, SplitMergeState)):
             init = init.base
+        told = self._tell(corpus)
         if (seeds := self._count_seeds(corpus)) is not None:
+            if told is not None:
+                raise ValueError(
+                    f"seed_words must be None with known topics, got {self.seed_words!r:.200}"
+                )
             seeded = self._seeded_sampler(corpus, init, seeds, moves)
             return self._with_topic_moves(seeded, n_moves)
         base = SAMPLERS[self.sampler_]
+        if told is not None:
+            if self.sampler_ != "blocked":
+                raise ValueError(
+                    f"sampler must be 'auto' or 'blocked' with known topics, got {self.sampler!r}"
+                )
+            base = partial(KnownSampler, told=told)
         if self.sampler_ == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
@@ -707,7 +793,7 @@ class LDA(GibbsTopicModel):
         return [shown[i] for i in range(len(self.samples_))]
 
     def _first_eta(self, n_words: int) -> float:
-        return _FIRST_ETA  # for any number of words: its topics are there from the beginning
+        return FIRST_ETA  # for any number of words: its topics are there from the beginning
 
     def _sampler(self, corpus: Corpus) -> Sampler:
         "The sampler that the parameters ask for."

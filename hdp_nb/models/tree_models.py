@@ -6,6 +6,7 @@
 __all__ = ['TreeHDP']
 
 # %% ../../nbs/10_models/04_tree_models.ipynb #7aee0003
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -206,8 +207,10 @@ class TreeHDP(GibbsTopicModel):
                 f'moves must be "auto" or 0 where topics are given, which are held fixed, got'
                 f" {self.moves!r}"
             )
+        begin = time.monotonic()
         starts = self._starts(sampler, corpus, max_time)
-        chains, best = self._run(starts, callback, checkpoint, max_time)
+        left = max_time and max(max_time - (time.monotonic() - begin), 1e-9)
+        chains, best = self._run(starts, callback, checkpoint, left)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
         self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
         concentrations = [chain.state.conc for chain in chains]
@@ -271,13 +274,14 @@ class TreeHDP(GibbsTopicModel):
         check_entries("beta", sample.beta, shape=(len(self.nodes_), None))
 
     def _check_results(self) -> None:
-        super()._check_results()
-        n, K, last = len(self.nodes_), self.n_topics_, max(self.given_rows_, default=-1)
-        check_entries("concentrations_", self.concentrations_, POSITIVE, shape=(n,))
-        check_entries("given_", self.given_, -1, last, (K,), whole=True)
-        if hasattr(self, "doc_nodes_"):
+        n = len(self.nodes_)
+        if hasattr(self, "doc_nodes_"):  # by which documents are found in samples
             J = len(self.doc_topic_) if hasattr(self, "doc_topic_") else None
             check_entries("doc_nodes_", self.doc_nodes_, 0, n - 1, (J,), whole=True)
+        super()._check_results()
+        K, last = self.n_topics_, max(self.given_rows_, default=-1)
+        check_entries("concentrations_", self.concentrations_, POSITIVE, shape=(n,))
+        check_entries("given_", self.given_, -1, last, (K,), whole=True)
         if hasattr(self, "node_weights_"):
             check_entries("node_weights_", self.node_weights_, shape=(n, K + 1))
             check_weights("node_weights_", self.node_weights_)

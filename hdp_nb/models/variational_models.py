@@ -6,6 +6,7 @@
 __all__ = ['SHORT', 'MANY_MORE', 'ONLINE_TRACE', 'VariationalTopics', 'VariationalHDP', 'OnlineHDP']
 
 # %% ../../nbs/10_models/07_variational_models.ipynb #c9d33ff6
+import copy
 import json
 import logging
 import numbers
@@ -22,10 +23,12 @@ from tqdm import tqdm
 
 from ..corpora.corpus import Corpus
 from ..corpora.counting import is_texts, share_unknown
+from ..corpora.frames import as_documents
 from ..mcmc.convergence import Convergence, ConvergenceWarning, judge
 from ..mcmc.priors import LOG_NORMAL, Gamma, as_concentration
 from .base import BaseTopicModel, Concentration, Seed
 from .parameters import estimator
+from .topic_view import check_shown_topics
 from .verdict import Verdict
 from hdp_nb.utils.checks import (
     as_rng,
@@ -36,7 +39,7 @@ from hdp_nb.utils.checks import (
     plural,
 )
 from ..utils.files import rng_from_dict, rng_to_dict
-from ..utils.states import check_entries, check_stream, check_waiting, naming
+from ..utils.states import check_entries, check_same, check_stream, check_waiting, naming
 from ..variational.bound import VariationalState, first_state
 from ..variational.e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
 from ..variational.gibbs import SampledStream, SweepRules
@@ -100,6 +103,14 @@ class VariationalTopics(BaseTopicModel):
         with naming("state_"):
             check_stream(SimpleNamespace(**self.state_), self.n_features_in_)
         check_entries("matches_", self.matches_, shape=(self.state_["lam"].shape[1],), whole=True)
+        again = copy.copy(self)
+        again._show()
+        to = self.matches_[np.argsort(again.matches_)]  # the topic of each of all rows
+        table = to[:, None] == np.arange(self.n_topics_)
+        weight = table * (again.topic_shares_ + 1e-300)[:, None]  # as `merge_topics` has it
+        words = (weight / np.maximum(weight.sum(axis=0), 1e-300)).T @ again.components_
+        check_same("word_shares_", self.word_shares_, again.word_shares_)
+        check_shown_topics(self, words, again.topic_shares_ @ table, table.sum(axis=0) > 1)
         if waiting := getattr(self, "waiting_", {}):
             check_waiting(waiting, self.n_features_in_)
 
@@ -382,6 +393,7 @@ _TOLD: WeakSet[Any] = WeakSet()  # models that have said that they leave words o
 _log = logging.getLogger("hdp_nb")
 SHORT = 10  # passes that minibatches are cut for where their number is not known
 MANY_MORE = 10  # times as many topics a second stream begins with
+_USUAL = 5  # minibatches that one is compared with
 ONLINE_TRACE = ("n_topics", "alpha", "gamma", "eta", "bound", *ONLINE_MOVES)
 
 
@@ -400,6 +412,14 @@ def _learn(
         return state._replace(seen=state.seen + len(docs.lengths))
     state, info = way.step(rng, state, docs, n_docs, options, judges)
     trace.append(info)
+    if nats := info.get("unlike", 0.0):
+        _log.warning(
+            "minibatch %d is unlike the %s before it, %.2g nats a word less probable: %s",
+            trace.n,
+            "one" if trace.n == 2 else f"{min(trace.n - 1, _USUAL)}",
+            nats,
+            f"{plural(info['births'], 'topic')} born" if info["births"] else "no topic born",
+        )
     return state
 
 # %% ../../nbs/10_models/07_variational_models.ipynb #67deb304
@@ -688,6 +708,11 @@ class OnlineHDP(VariationalTopics):
         With e_step="gibbs" what waits is added to the topics that there are, since new ones are
         born in steps only; before the first step they are those of its first 500 documents.
 
+        Documents may come in any order, such as sorted by subject: where a minibatch is unlike the
+        five before it, one line of logging says so (logger "hdp_nb"), and topics are born at once
+        (not with e_step="gibbs"). What is over is remembered, but from fewer and fewer documents
+        as the stream goes on; `fit` draws at random, and finds more where all are at hand.
+
         Parameters
         ----------
         X : list of str, Corpus, or counts of shape (n_docs, n_words), sparse or dense
@@ -722,8 +747,8 @@ class OnlineHDP(VariationalTopics):
         options, first = self._options(), not hasattr(self, "state_")
         (way,) = self._ways()
         given: Any = X
-        given = list(given) if hasattr(given, "__next__") else given
-        corpus = self._corpus(given, reset=first, min_tokens=0)
+        given = as_documents(list(given) if hasattr(given, "__next__") else given)
+        corpus = self._corpus(given, reset=first, min_tokens=0, say=False)
         if not first and is_texts(given):
             self._tell_unknown(given, corpus)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:
@@ -742,6 +767,9 @@ class OnlineHDP(VariationalTopics):
         n_steps, total = len(docs.lengths) // size, lambda n: self.n_docs or int(state.seen) + n
         for i in range(n_steps):
             part = take(docs, np.arange(i * size, (i + 1) * size))
+            if trace.n:
+                best = trace.columns()["bound"][-_USUAL:].max()
+                options = options._replace(usual=float(best))
             state = _learn(rng, way, state, trace, part, total(size), options)
         rest = take(docs, np.arange(n_steps * size, len(docs.lengths)))
         shown = state._replace(seen=state.seen + len(rest.lengths))

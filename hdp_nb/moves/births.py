@@ -398,7 +398,11 @@ def _weigh_birth(rng, cells, mixture, workspace, proposal):
                 v = cells.word[e]
                 w.rest[e] = max(w.rest[e] + pi[K, j] * (w.mean[v] - w.whole[v]), TINY)
     log_a += math.log(mixture.gamma[()] * least * 2 / w.weight[0]) + 0.5 * math.log(t_0)
-    log_a += np.log(receivers.after[:, 0] / receivers.before[:, 0]).sum() - math.log(K + 1.0)
+    F = mixture.told.shape[0]
+    log_a += np.log(receivers.after[:, 0] / receivers.before[:, 0]).sum() - math.log(K + 1.0 - F)
+    for i in range(receivers.topic.size):  # a known one has beta^(b - 1) in the prior, not beta^-1
+        if receivers.topic[i] < F:
+            log_a -= mixture.b[()] * math.log(receivers.after[i, 0] / receivers.before[i, 0])
     log_a += math.lgamma(phi.shape[1] * eta) - phi.shape[1] * math.lgamma(eta)
     log_a += (eta - 1) * np.log(w.whole).sum() - _log_near(w.whole, w.mean, eta)
     log_a += _weigh_births(rng, cells, mixture, w, receivers, not death)
@@ -436,13 +440,15 @@ def propose_birth(
     -----
     (B3).
     """
-    K = mixture.K[()]
-    if K < (2 if proposal.merge else 1):
+    K, F = mixture.K[()], len(mixture.told)
+    if K < (2 if proposal.merge else 1) or (proposal.merge and K == F):
         return False
     m = 0
     if proposal.merge:
         size = np.ones(K) if proposal.temperature == 1.0 else mixture.pi[:K].sum(axis=1)
-        m = draw_index(rng, 1 / size, K, (1 / size).sum())
+        readily = 1 / size
+        readily[:F] = 0.0
+        m = draw_index(rng, readily, K, readily.sum())
         _swap_last(mixture, m)
     accepted, receivers = _weigh_birth(rng, cells, mixture, workspace, proposal)
     done = accepted and _keep_birth(rng, cells, mixture, workspace, receivers, proposal.merge)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from ..topics.blocked import begin_runs, end_runs, share_cells
+from ..topics.blocked import begin_runs, end_runs, share_cells, too_few
 from ..topics.counts import resize_capacity
 from hdp_nb.utils.special import (
     TINY,
@@ -118,6 +118,11 @@ class Mixture(NamedTuple):
         Node above each one, with a smaller number; the root's is -1.
     conc : float array, shape (S,)
         Concentration of each node.
+    told : float array, shape (F, V)
+        Pseudo-tokens of the topics that are known, the first F rows. They may receive and give, but
+        no move takes one away or touches its words.
+    b : float array, shape ()
+        Tables that each of these is given beforehand.
     """
 
     K: Any
@@ -131,6 +136,8 @@ class Mixture(NamedTuple):
     node: np.ndarray
     parent: np.ndarray
     conc: np.ndarray
+    told: np.ndarray
+    b: Any
 
 # %% ../../nbs/06_moves/02_marginal.ipynb #49a93464
 class _ShareCurve(NamedTuple):
@@ -228,8 +235,8 @@ def _new_mixture(
     alpha: np.ndarray,
     gamma: float,
     eta: float,
-    tree: Any = None,
-    conc: np.ndarray | None = None,
+    nodes: tuple[Any, Any] = (None, None),
+    told: Any = None,
 ) -> tuple[Mixture, MoveWorkspace]:
     """Allocate the state of the moves and their temporary arrays.
 
@@ -243,10 +250,11 @@ def _new_mixture(
     alpha : float array, shape () or (J,)
         Concentration of all documents, or of each.
     gamma, eta : float
-    tree : Tree or None
-        Its `node`, shape (J,), and `parent`; None is the root alone.
-    conc : float array, shape (S,), or None
-        Concentrations of the nodes of a tree.
+    nodes : (Tree, float array of shape (S,)), or (None, None)
+        A tree, of which `node`, shape (J,), and `parent` are used, and the concentrations of its
+        nodes; None is the root alone.
+    told : Told or None
+        What is known of the first topics.
 
     Returns
     -------
@@ -254,13 +262,16 @@ def _new_mixture(
         Without topics yet.
     MoveWorkspace
     """
-    D, N, n = len(cells.document), len(cells.x), len(cells.word)
+    (tree, conc), D, N = nodes, len(cells.document), len(cells.x)
+    n = len(cells.word)
     each = np.full(D, float(alpha)) if np.ndim(alpha) == 0 else alpha[cells.document]
     parent = np.array([-1]) if tree is None else tree.parent
     node = np.zeros(D, np.int64) if tree is None else tree.node[cells.document]
     conc, S = np.array([float(gamma)]) if conc is None else conc, len(parent)
     arrays = np.zeros((capacity, n_words)), np.zeros((capacity, D)), np.zeros((S, capacity))
-    fixed = each, np.array(gamma), np.array(eta), np.zeros(n), node, parent, conc
+    c, b = (np.zeros((0, n_words)), np.array(1.0)) if told is None else (told.c.T, told.b)
+    known = np.ascontiguousarray(c), b
+    fixed = each, np.array(gamma), np.array(eta), np.zeros(n), node, parent, conc, *known
     mixture = Mixture(np.array(0), *arrays, *fixed)
     floats: list[Any] = [np.zeros(n) for n in 11 * [n_words] + 6 * [D] + 3 * [S]]
     integers: list[Any] = [np.zeros(*of) for of in 2 * [(D, np.int64)] + 2 * [(N, np.int32)]]
@@ -378,7 +389,7 @@ def allocate(
                 k += 1
             z[i] = k
             n_k[k] += 1
-    if n_k.min() < workspace.least[()]:
+    if too_few(n_k, mixture, workspace):
         return False
     workspace.z[:] = z
     workspace.n_vk[:] = 0
@@ -391,7 +402,13 @@ def allocate(
 
 # %% ../../nbs/06_moves/02_marginal.ipynb #c7bddeec
 def begin_moves(
-    rng: np.random.Generator, cells: Cells, state: Any, room: int, least: int = 1, tree: Any = None
+    rng: np.random.Generator,
+    cells: Cells,
+    state: Any,
+    room: int,
+    least: int = 1,
+    tree: Any = None,
+    told: Any = None,
 ) -> tuple[Cells, Mixture, MoveWorkspace]:
     """Draw topics and proportions for the state of a sampler, (M1).
 
@@ -408,6 +425,8 @@ def begin_moves(
         Topics with fewer tokens are held, and no move makes others of that size.
     tree : Tree or None
         That of a TreeState.
+    told : Told or None
+        What is known of the first topics, which are never held.
 
     Returns
     -------
@@ -418,16 +437,19 @@ def begin_moves(
         `z` numbers the held topics -1, -2, ...
     """
     K = int(state.K)
-    free = state.n_k[:K] >= least
+    F = 0 if told is None else told.c.shape[1]
+    free = (state.n_k[:K] >= least) | (np.arange(K) < F)
     label = np.where(free, np.cumsum(free) - 1, -np.cumsum(~free))
-    rows, conc = int(free.sum()) + room + 1, None if tree is None else state.conc
-    others = state.alpha, float(state.gamma), float(state.eta), tree, conc
+    rows, nodes = int(free.sum()) + room + 1, (tree, None if tree is None else state.conc)
+    others = state.alpha, float(state.gamma), float(state.eta), nodes, told
     mixture, workspace = _new_mixture(cells, state.n_vk.shape[0], rows, *others)
     mixture.K[()], workspace.least[()] = free.sum(), least
     beta = np.atleast_2d(state.beta)
     mixture.beta[:, : int(mixture.K)] = np.maximum(beta[:, :K][:, free], TINY)
     rest = beta[:, :K][:, ~free].sum(axis=1) + beta[:, K]
-    _draw_each(rng, float(state.eta), state.n_vk[:, :K].T[free].astype(float), mixture.phi)
+    n_kv = state.n_vk[:, :K].T[free].astype(float)
+    n_kv[:F] += mixture.told
+    _draw_each(rng, float(state.eta), n_kv, mixture.phi)
     if hasattr(state, "run"):
         cells, workspace = begin_runs(rng, cells, state, mixture, workspace, label, rest)
     else:
@@ -456,6 +478,7 @@ def end_moves(state: Any, mixture: Mixture, workspace: MoveWorkspace) -> Any:
     """
     K, old, z = int(mixture.K), int(state.K), workspace.z
     held = np.flatnonzero(state.n_k[:old] < int(workspace.least))
+    held = held[held >= len(mixture.told)]
     kept = [array[..., held].copy() for array in (state.n_vk, state.n_k, state.beta)]
     rest, total = np.array(state.beta[..., old]), K + len(held)
     state = resize_capacity(state, max(16 * (1 + (total + 1) // 16), state.n_k.size))

@@ -49,22 +49,22 @@ def _liking(phi, k, m):
 
 
 @njit(nogil=True)
-def _draw_partner(rng: np.random.Generator, phi: np.ndarray, K: int, k: int) -> int:
-    "Draw the topic that k is to be merged with, of the first K rows of phi."
+def _draw_partner(rng: np.random.Generator, phi: np.ndarray, F: int, K: int, k: int) -> int:
+    "Draw the topic that k is to be merged with, of rows F to K - 1 of phi."
     w = np.zeros(K)
-    for m in range(K):
+    for m in range(F, K):
         w[m] = _liking(phi, k, m) if m != k else 0.0
     return draw_index(rng, w, K, w.sum())
 
 
 @njit(nogil=True)
-def _log_partner(phi: np.ndarray, K: int, k: int, l: int) -> float:
-    "Log of (K - 1) p(l | k)/K: how a pair is chosen among K topics, over how one of K - 1 is."
-    total = 0.0
-    for m in range(K):
+def _log_partner(phi: np.ndarray, F: int, K: int, k: int, l: int) -> float:
+    "Log of (n - 1) p(l | k)/n: how a pair is chosen among n = K - F topics, over how one of n - 1."
+    total, n = 0.0, K - F
+    for m in range(F, K):
         if m != k:
             total += _liking(phi, k, m)
-    return math.log(_liking(phi, k, l) / total) - math.log(K) + math.log(K - 1)
+    return math.log(_liking(phi, k, l) / total) - math.log(n) + math.log(n - 1)
 
 # %% ../../nbs/06_moves/03_pairs.ipynb #bcb9f9c8
 @njit(nogil=True)
@@ -78,7 +78,7 @@ def take_out(
     rng : numpy.random.Generator
     cells : Cells
     mixture : Mixture
-        At least two topics for a merge.
+        At least two topics for a merge, and one for a split, that are not known ones.
     workspace : MoveWorkspace
         For a merge `one`, `two`, `b`, `b1` are set, for a split `whole`; `pi_m`, `rest` and
         `weight` for both.
@@ -90,9 +90,10 @@ def take_out(
         The two topics; l is the row after the last for a split.
     """
     K, phi, pi, w = mixture.K[()], mixture.phi, mixture.pi, workspace
-    k, l = int(rng.random() * K), K
+    F = mixture.told.shape[0]
+    k, l = F + int(rng.random() * (K - F)), K
     if merge:
-        l = _draw_partner(rng, phi, K, k)
+        l = _draw_partner(rng, phi, F, K, k)
         w.one[:], w.two[:] = phi[k], phi[l]
     else:
         w.whole[:] = phi[k]
@@ -231,14 +232,15 @@ def _log_pair(mixture: Mixture, workspace: MoveWorkspace, k: int, l: int, merge:
         log [gamma Dir(one) Dir(two)/Dir(whole)], and how the topics are chosen.
     """
     K, phi, eta, V = mixture.K[()], mixture.phi, mixture.eta[()], mixture.phi.shape[1]
+    F = mixture.told.shape[0]
     total = math.log(mixture.gamma[()]) + math.lgamma(V * eta) - V * math.lgamma(eta)
     for v in range(V):
         total += (eta - 1) * math.log(workspace.one[v] / workspace.whole[v])
         total += (eta - 1) * math.log(workspace.two[v])
     if merge:
-        return total + _log_partner(phi, K, k, l)
+        return total + _log_partner(phi, F, K, k, l)
     phi[k], phi[K] = workspace.one, workspace.two  # as after the split
-    total += _log_partner(phi, K + 1, k, K)
+    total += _log_partner(phi, F, K + 1, k, K)
     phi[k] = workspace.whole
     return total
 
@@ -320,7 +322,7 @@ def _draw_duplicates(rng, workspace, n_m, eta):
 def _weigh_duplicates(rng, cells, mixture, workspace, proposal):
     "Draw and weigh a move of two topics that are alike; whether it is accepted, of which topics."
     merge, w, eta = proposal.merge, workspace, mixture.eta[()]
-    if mixture.K[()] < (2 if merge else 1):
+    if mixture.K[()] - mixture.told.shape[0] < (2 if merge else 1):
         return False, (0, 0)
     k, l = take_out(rng, cells, mixture, w, merge)
     n_m = 0.0
@@ -635,7 +637,7 @@ def _log_exchange(cells: Cells, workspace: MoveWorkspace) -> float:
 def _weigh_launched(rng, cells, mixture, workspace, proposal, steps):
     "Draw and weigh a move by a fit; whether it is accepted, of which topics."
     merge, w, eta = proposal.merge, workspace, mixture.eta[()]
-    if mixture.K[()] < (2 if merge else 1):
+    if mixture.K[()] - mixture.told.shape[0] < (2 if merge else 1):
         return False, (0, 0)
     k, l = take_out(rng, cells, mixture, w, merge)
     n = fit_topic(cells, w, eta)

@@ -31,6 +31,7 @@ from .pairs import Proposal, propose_duplicates, propose_launched
 from ..topics.blocked import BlockedSampler
 from ..topics.direct import DirectSampler, HybridSampler, add_weights
 from ..topics.franchise import FranchiseSampler
+from ..topics.known import KnownSampler
 from ..topics.parallel import ParallelSampler
 from ..utils.checks import MOST_MOVES, check_int
 from ..utils.special import TINY, draw_index
@@ -131,6 +132,8 @@ def _fit_mixture(
     for _ in range(steps):
         by_word = np.ascontiguousarray(mixture.phi[:K].T)  # a word's topics side by side
         new[:] = eta
+        for k in range(mixture.told.shape[0]):
+            new[:, k] += mixture.told[k]
         for j in range(cells.first.size):
             n_jk[:] = 0.0
             pi[:] = mixture.pi[:K, j]
@@ -342,6 +345,7 @@ _SWEEP = {
     "FranchiseSampler": (100.0, 0.9),
     "HybridSampler": (65.0, 0.8),
     "BlockedSampler": (200.0, 40.0),
+    "KnownSampler": (200.0, 40.0),
 }
 _SWEEP_OTHER = 32.0, 0.3
 _BEGIN = 35.0, 1.3  # of drawing the mixture, per cell, and per cell and topic
@@ -369,9 +373,10 @@ class TopicMoves:
 
     Parameters
     ----------
-    base : FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler or
-        TreeSampler
-        The sampler that makes the sweeps, or one of the first four in an HDPSplitMerge.
+    base : FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler,
+        KnownSampler or TreeSampler
+        The sampler that makes the sweeps, or one of the first four in an HDPSplitMerge. No move
+        takes away a topic that is known.
     n_moves : int or None
         Moves before every sweep after the tuning. None takes as many as `share` allows, if need be
         not before every sweep.
@@ -419,9 +424,10 @@ class TopicMoves:
         inner = getattr(base, "base", base)
         self.tree = getattr(inner, "tree", None)
         flat = FranchiseSampler, HybridSampler, DirectSampler, ParallelSampler, BlockedSampler
-        if type(inner) not in flat and self.tree is None:
+        if type(inner) not in (*flat, KnownSampler) and self.tree is None:
             raise ValueError(f"base must be a sampler of the HDP, got {type(base).__name__}")
         self.n_seeded = 0 if self.tree is None else self.tree.seeds.shape[1]
+        self.told = inner.told if isinstance(inner, KnownSampler) else None
         if self.tree is not None and self.tree.given.size > self.n_seeded:
             raise ValueError(
                 f"base must be a sampler without given topics, got {self.tree.given.size}: they are"
@@ -450,7 +456,7 @@ class TopicMoves:
         inner = getattr(self.base, "base", self.base)
         begin, prior = inner.begin, inner.prior
         given = not isinstance(begin, (int, np.integer, str))
-        if self._enough is None or given or self.n_seeded or self._p is _LARGE:
+        if self._enough is None or given or self.n_seeded or self.told or self._p is _LARGE:
             return None
         # Chains that begin with other numbers of topics look at other documents.
         seed = 0 if isinstance(begin, str) else int(begin)
@@ -671,7 +677,7 @@ class TopicMoves:
         full, room = add_weights(rng, inner), moves.n + misfits
         if S:
             cells, full, *others = _hold_seeded(cells, full, S, self.least)
-        begun = begin_moves(rng, cells, full, room, self.least, self.tree)
+        begun = begin_moves(rng, cells, full, room, self.least, self.tree, self.told)
         cells, mixture, workspace = begun
         if misfits > 0:
             _add_misfits(rng, cells, mixture, misfits)

@@ -193,7 +193,7 @@ class NestedPrior(NamedTuple):
 
     conc_global: float  # alpha
     conc_local: float  # beta
-    eta: float
+    eta: ConcentrationPrior  # of the Dirichlet parameter of the topics
     conc_cluster: ConcentrationPrior  # of the concentration of the clusters
     kind: int  # LOCAL: no global topics (NDP); BOTH: no word selection; GLOBAL: the full model
     free: bool  # are the clusters unknown?
@@ -214,6 +214,7 @@ class NestedState(NamedTuple):
     q: np.ndarray  # (V,) side of every word: 1 global, 0 local, 2 both
     pi: np.ndarray  # () share of global words
     conc_cluster: np.ndarray  # () gamma
+    eta: np.ndarray  # ()
     accepted: np.ndarray  # () flips accepted in the last sweep
 
 # %% ../../nbs/08_nested/01_hnhdp.ipynb #862a357b
@@ -398,7 +399,7 @@ def sweep_topics(
     """
     z, c, q, x, doc = state.z, state.c, state.q, data.x, data.doc
     n, n_l, coef, side, p, top = work.n, work.n_l, work.coef, work.side, work.p, work.top
-    L, eta, concs = n_l.shape[1], prior.eta, (prior.conc_local, prior.conc_global)
+    L, eta, concs = n_l.shape[1], state.eta[()], (prior.conc_local, prior.conc_global)
     t = max(work.S[LOCAL], 1) * eta, max(work.S[GLOBAL], 1) * eta
     for s in range(n_l.shape[0]):
         _refresh_measure(coef[s], n_l[s], t[1 if s == 0 else 0], concs[1 if s == 0 else 0])
@@ -472,7 +473,7 @@ def _seat_word(rng, draw, v, side, state, data, work, prior):
     """
     z, n, n_l, n_s, top, p = state.z, work.n, work.n_l, work.n_s, work.top, work.p
     conc = prior.conc_global if side == GLOBAL else prior.conc_local
-    S, eta = work.S[side] + (1 if draw else 0), prior.eta
+    S, eta = work.S[side] + (1 if draw else 0), state.eta[()]
     tokens = data.by_word[data.word_first[v] : data.word_first[v + 1]]
     L, log_z, product = n_l.shape[1], 0.0, 1.0
     for r in range(tokens.shape[0]):
@@ -537,7 +538,7 @@ def _compare_supports(n_l, S, eta, change):
 @njit(nogil=True)
 def _flip(rng, v, state, data, work, prior):
     "Offer word v the other side (15''); True if it goes."
-    z, q, S, change, eta = state.z, state.q, work.S, work.change, prior.eta
+    z, q, S, change, eta = state.z, state.q, work.S, work.change, state.eta[()]
     n, n_l, n_s, kept, pi = work.n, work.n_l, work.n_s, work.kept, state.pi[()]
     tokens = data.by_word[data.word_first[v] : data.word_first[v + 1]]
     old = int(q[v])
@@ -597,8 +598,8 @@ def sweep_words(
     state.accepted[()], flipped = 0, True
     for _ in range(prior.n_flips):
         if flipped:
-            _compare_supports(n_l[1:], S[LOCAL], prior.eta, change[LOCAL])
-            _compare_supports(n_l[:1], S[GLOBAL], prior.eta, change[GLOBAL])
+            _compare_supports(n_l[1:], S[LOCAL], state.eta[()], change[LOCAL])
+            _compare_supports(n_l[:1], S[GLOBAL], state.eta[()], change[GLOBAL])
         v = rng.integers(0, state.q.shape[0])
         flipped = _flip(rng, v, state, data, work, prior)
         state.accepted[()] += flipped

@@ -84,7 +84,7 @@ def _seat_document(
     """
     z, q, x, p = state.z, state.q, data.x, work.p
     n, n_l, n_s, top, coef, side = work.n, work.n_l, work.n_s, work.top, work.coef, work.side
-    a, b, eta, L = prior.conc_global, prior.conc_local, prior.eta, n_l.shape[1]
+    a, b, eta, L = prior.conc_global, prior.conc_local, state.eta[()], n_l.shape[1]
     t, t_0 = max(work.S[LOCAL], 1) * eta, max(work.S[GLOBAL], 1) * eta
     both, m, log_z, product = prior.kind == BOTH, k + 1, 0.0, 1.0
     g, h = side[k, 1], side[k, 0]

@@ -102,7 +102,12 @@ def log_eppf(n_k: ArrayLike, alpha: float) -> float:
 # %% ../../nbs/02_processes/01_dp.ipynb #1269ec4a
 @njit(nogil=True)
 def resample_concentration(
-    rng: np.random.Generator, conc: Any, n: Any, n_tables: Any, prior: ConcentrationPrior
+    rng: np.random.Generator,
+    conc: Any,
+    n: Any,
+    n_tables: Any,
+    prior: ConcentrationPrior,
+    rate: float = 0.0,
 ) -> float:
     """One Gibbs draw of a concentration parameter given numbers of tables and customers.
 
@@ -120,6 +125,8 @@ def resample_concentration(
         Tables of all groups together (at least one per group that has customers).
     prior : ConcentrationPrior
         Of the concentration, see `hdp_nb.mcmc.priors`.
+    rate : float
+        Of a further factor exp(-rate conc) of the likelihood.
 
     Returns
     -------
@@ -131,7 +138,8 @@ def resample_concentration(
     Auxiliary variables of Escobar and West (1995), for several groups by Teh et al. (2006), section
     5.5, with corrected signs in equations 49 and 50.
     """
-    shape, rate = conjugate_part(prior)
+    shape, own_rate = conjugate_part(prior)
+    rate += own_rate
     for n_j in n:
         if n_j > 0:
             # rate - log w with w ~ Beta(conc + 1, n_j)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['LEAST_WEIGHT', 'TINY_SHARE', 'document_alpha', 'draw_tables', 'count_tables',
-           'draw_beta', 'resample_alpha', 'find_pool', 'split_pool', 'join_pool', 'count_upward',
-           'draw_downward', 'node_weights']
+           'draw_beta', 'resample_alpha', 'log_labels', 'log_weights', 'find_pool', 'split_pool',
+           'join_pool', 'count_upward', 'draw_downward', 'node_weights']
 
 # %% ../../nbs/02_processes/03_weights.ipynb #8948a559
 import math
@@ -17,7 +17,13 @@ from numba import njit
 from ..mcmc.priors import ConcentrationPrior
 from .dp import resample_concentration
 from .groups import Tree
-from ..utils.special import antoniak, sample_dirichlet, sample_log_dirichlet, uncounted
+from hdp_nb.utils.special import (
+    antoniak,
+    log_rising,
+    sample_dirichlet,
+    sample_log_dirichlet,
+    uncounted,
+)
 
 # %% ../../nbs/02_processes/03_weights.ipynb #3064314d
 @njit(nogil=True)
@@ -173,6 +179,63 @@ def resample_alpha(
             alphas[j] = resample_concentration(
                 rng, alphas[j], lengths[j : j + 1], n_tables[j], prior
             )
+
+# %% ../../nbs/02_processes/03_weights.ipynb #3c9d1e02
+@njit(nogil=True)
+def log_labels(z: np.ndarray, beta: np.ndarray, alpha: np.ndarray, offsets: np.ndarray) -> float:
+    """Log probability of labels given the weights, the groups' own integrated out.
+
+    Parameters
+    ----------
+    z : int array, shape (N,)
+        Component of every observation, group after group.
+    beta : float array, shape (capacity,)
+        Weights of the components.
+    alpha : float array, shape () or (J,)
+        Concentration of the groups: one for all, or one for each.
+    offsets : int array, shape (J + 1,)
+        Where the groups begin.
+
+    Returns
+    -------
+    float
+        Natural logarithm of p(z | beta); Teh et al. (2006), equation 36.
+    """
+    n_jk, total = np.zeros(beta.size, np.int64), 0.0
+    for j in range(offsets.shape[0] - 1):
+        own = document_alpha(alpha, j)
+        total -= log_rising(own, offsets[j + 1] - offsets[j])
+        for i in range(offsets[j], offsets[j + 1]):
+            n_jk[z[i]] += 1
+        for i in range(offsets[j], offsets[j + 1]):
+            n, a = n_jk[z[i]], own * beta[z[i]]
+            if n > 0:
+                total += log_rising(a, n)
+                n_jk[z[i]] = 0
+    return total
+
+
+@njit(nogil=True)
+def log_weights(beta: np.ndarray, K: int, gamma: float) -> float:
+    """Log density of the weights of K components and of all others together, as L goes to infinity.
+
+    Parameters
+    ----------
+    beta : float array, shape (capacity,)
+        beta[K] is the weight of all others.
+    K : int
+    gamma : float
+        Concentration of the top DP.
+
+    Returns
+    -------
+    float
+        Natural logarithm, up to the constant that the limit cancels.
+    """
+    total = K * math.log(gamma) + (gamma - 1.0) * math.log(beta[K])
+    for k in range(K):
+        total -= math.log(beta[k])
+    return total
 
 # %% ../../nbs/02_processes/03_weights.ipynb #f4076767
 @njit(nogil=True)

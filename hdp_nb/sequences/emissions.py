@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['symbols', 'Emission', 'SymbolPrior', 'SymbolStats', 'make_emission',
-           'emitted_likelihood', 'hmm_emission', 'as_steps']
+           'emitted_likelihood', 'hmm_emission', 'are_sequences', 'as_steps']
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #5bb0a6a0
 import math
@@ -17,12 +17,11 @@ import numpy as np
 from numba import literal_unroll, njit
 
 from ..corpora.corpus import Corpus, as_corpus
-from ..mixtures import negative_binomial, student  # noqa: F401, registers them
 from ..mixtures.likelihood import Augmentation, Likelihood, categorical, grow_stats
-from ..mixtures.normal import find_likelihood
+from ..mixtures.product import as_likelihood
 from .autoregression import autoregression
 from ..topics.counts import NO_SEEDS, resample_eta
-from ..utils.checks import check_int, check_rows
+from ..utils.checks import check_int, check_rows, plain_table
 from ..utils.special import log_rising, sample_dirichlet
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #c68ff938
@@ -86,6 +85,8 @@ class Emission:
         before it in its sequence, or with a missing one among them, counts as missing.
     augmentation : Augmentation, optional
         That of the likelihood, if it has one.
+    gaps : bool
+        Whether observations may have cells that are missing.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Emission:
     density: Callable | None
     order: Callable = lambda prior: 0
     augmentation: Augmentation | None = None
+    gaps: bool = False
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #ac82c896
 class SymbolPrior(NamedTuple):
@@ -325,6 +327,11 @@ def _copy_slot(stats, src, dst):
         a[dst] = a[src]
 
 
+@njit(nogil=True)
+def _learn_nothing(rng, stats, prior):
+    "Hyperparameters of likelihoods are fixed, or learned with latent variables."
+
+
 def _restore_slots(fam, prior, kept, capacity):
     stats = _restore(fam.init_stats(prior, capacity), kept)
     if fam.augmentation is not None:  # all slots have the same, empty ones too
@@ -386,10 +393,6 @@ def make_emission(fam: Likelihood) -> Emission:
         return exponentiate(size, f)
 
     @njit(nogil=True)
-    def learn(rng, stats, prior):
-        "Nothing to learn: hyperparameters of these likelihoods are fixed."
-
-    @njit(nogil=True)
     def draw(rng, prior, stats, start, size, params):
         for k in range(start, size):
             draw_one(rng, prior, stats, k, params)
@@ -414,7 +417,7 @@ def make_emission(fam: Likelihood) -> Emission:
         weigh=weigh,
         log_marginal=fam.log_marginal,
         learned=(),
-        learn=learn,
+        learn=_learn_nothing,
         kept=fam.kept,
         keep=keep,
         restore=partial(_restore_slots, fam),
@@ -424,19 +427,20 @@ def make_emission(fam: Likelihood) -> Emission:
         draw=fam.draw and draw,
         density=fam.log_density and density,
         augmentation=fam.augmentation,
+        gaps=fam.gaps,
     )
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #8f0adb8e
 _dynamics = replace(make_emission(autoregression), order=lambda prior: prior.order)
 
 
-def emitted_likelihood(name: str) -> Likelihood:
+def emitted_likelihood(name: Any) -> Likelihood:
     """Look the likelihood of an emission up by its name.
 
     Parameters
     ----------
-    name : str
-        "autoregression", or that of a registered likelihood; "normal" is "normal_inverse_wishart".
+    name : str, Likelihood or Mapping
+        "autoregression", or see `hdp_nb.mixtures.product.as_likelihood`.
 
     Returns
     -------
@@ -447,15 +451,15 @@ def emitted_likelihood(name: str) -> Likelihood:
     ValueError
         If no likelihood of that name is registered.
     """
-    return find_likelihood(name, "emission", {autoregression.name: autoregression})
+    return as_likelihood(name, "emission", {autoregression.name: autoregression})
 
 
-def hmm_emission(name: str) -> Emission:
+def hmm_emission(name: Any) -> Emission:
     """Look an emission up by the name of its likelihood.
 
     Parameters
     ----------
-    name : str
+    name : str, Likelihood or Mapping
         See `emitted_likelihood`.
 
     Returns
@@ -474,7 +478,7 @@ def hmm_emission(name: str) -> Emission:
     return symbols if fam is categorical else make_emission(fam)
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #8fc5b9ea
-def _are_sequences(X: Any) -> bool:
+def are_sequences(X: Any) -> bool:
     "Whether X is a list of sequences: arrays, or lists of which some are longer than others."
     if not isinstance(X, (list, tuple)) or not X:
         return False
@@ -508,8 +512,8 @@ def as_steps(X: Any, lengths: Any, vocab: list[str] | None = None) -> tuple[Any,
         `lengths` of sequences that have their own, the corpus is over other words, or sequences
         have different columns.
     """
-    corpus = isinstance(X, Corpus)
-    if not corpus and not _are_sequences(X):
+    corpus, X = isinstance(X, Corpus), plain_table(X)
+    if not corpus and not are_sequences(X):
         return X, lengths
     if lengths is not None:
         what = "Corpus, whose documents are the" if corpus else "list of"

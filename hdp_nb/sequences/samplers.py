@@ -21,6 +21,7 @@ from scipy.sparse import issparse
 from ..corpora.corpus import Corpus
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import as_prior
+from ..mixtures.likelihood import forget_constants
 from .blocked import BlockedWorkspace, make_blocked_sweep, new_blocked_workspace
 from .emissions import Emission, as_steps, emitted_likelihood, hmm_emission, symbols
 from hdp_nb.sequences.hdp_hmm import (
@@ -39,6 +40,7 @@ from hdp_nb.utils.checks import (
     check_int,
     check_positive,
     check_rows,
+    label_array,
     ragged_index,
 )
 from ..utils.special import log_rising
@@ -90,7 +92,7 @@ def _without_past(missing, lengths, order):
 def check_sequences(
     X: Any,
     lengths: Any,
-    emission: str,
+    emission: Any,
     prior: Any,
     n_symbols: int | None = None,
     eta: float | None = None,
@@ -105,8 +107,9 @@ def check_sequences(
         One row per step; see `HDPHMM.fit`. Missing: NaN anywhere in a row; for symbols also -1.
     lengths : None, or sequence of int
         Of the sequences, one after the other in X; None is one sequence, or a list or Corpus.
-    emission : str
-        Name of a registered likelihood.
+    emission : str, Likelihood or Mapping
+        See `hdp_nb.sequences.emissions.emitted_likelihood`; the columns of a mapping are those of
+        X, in its order.
     prior : NamedTuple or None
         That of the fit; None makes one of the hyperparameters.
     n_symbols, eta : int, float
@@ -150,8 +153,7 @@ def check_sequences(
     if X.ndim not in (1, 2) or X.size == 0:
         raise ValueError(f"X must have one row per step, and at least one, got shape {X.shape}")
     gone, lengths = np.isnan(X.reshape(len(X), -1)), _check_lengths(lengths, len(X))
-    by_cell = kind.augmentation is not None and kind.augmentation.cells is not None
-    missing = gone.all(axis=1) if by_cell else gone.any(axis=1)
+    missing = gone.all(axis=1) if kind.gaps else gone.any(axis=1)
     given = {"n_symbols": n_symbols, "eta": eta}
     hyper |= {name: value for name, value in given.items() if value is not None}
     prior, data, missing = kind.read(X, missing, prior, **hyper)
@@ -204,14 +206,7 @@ def check_groups(
                 f" ({', '.join(columns) or 'none here'}), got {groups!r}"
             )
         groups = columns[groups]
-    labels = np.asarray(groups)
-    if labels.dtype.hasobject and all(isinstance(label, str) for label in labels.flat):
-        labels = labels.astype(str)
-    if labels.shape != (n,) or labels.dtype.kind not in "iuU":
-        raise ValueError(
-            f"groups must be one whole number or string for each of the {n} sequences, got"
-            f" {labels.dtype} of shape {labels.shape}"
-        )
+    labels = label_array(groups, n, "sequences")
     if known is None:
         return np.unique(labels, return_inverse=True)
     number = {label: g for g, label in enumerate(known.tolist())}
@@ -726,9 +721,7 @@ class HMMSampler:
         for name in ("n_ab", "n_ba", "n_a", "n_k"):
             check_same(name, getattr(state, name), getattr(again, name))
         # What follows from the counts is made anew by a recount, but where it waits for its use.
-        cached = hasattr(stats, "stale")
-        if cached:  # constants are made again, whatever a file says they are
-            state.stats.stale[:] = True
+        cached = forget_constants(state.stats)  # made again, whatever a file says they are
         known = self.emission.kept if cached else stats._fields
         for name in known:
             if np.ndim(getattr(stats, name)):

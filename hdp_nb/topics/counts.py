@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['NO_SEEDS', 'MOST_KEPT', 'renumber_topics', 'TopicWorkspace', 'new_topic_workspace',
            'bound_eta', 'resample_eta', 'FranchisePrior', 'resample_hyperparameters',
-           'log_likelihood', 'pad_capacity', 'capacity_step', 'resize_capacity', 'TopicCounts',
-           'count_documents', 'documents_by_topic', 'keep_counts', 'predictive_topics', 'fold_in',
-           'token_probabilities']
+           'log_likelihood', 'log_likelihood_of', 'pad_capacity', 'capacity_step',
+           'resize_capacity', 'TopicCounts', 'count_documents', 'documents_by_topic', 'keep_counts',
+           'predictive_topics', 'fold_in', 'token_probabilities']
 
 # %% ../../nbs/04_topics/09_counts.ipynb #0ca3506e
 from typing import Any, NamedTuple
@@ -262,6 +262,39 @@ def log_likelihood(n_vk: np.ndarray, n_k: np.ndarray, eta: float) -> float:
         for n in n_vk[v]:
             if n > 0:
                 total += low[n] if n < low.size else log_rising(eta, n)
+    return total
+
+# %% ../../nbs/04_topics/09_counts.ipynb #d21dcd95
+_SPARSE = 8  # counts a token from which on the tokens are faster than the counts
+
+
+@njit(nogil=True)
+def log_likelihood_of(state: Any, x: np.ndarray) -> float:
+    """Log likelihood of all words given their topics, of a sampler's state.
+
+    Parameters
+    ----------
+    state : NamedTuple with arrays n_vk (V, capacity), n_k (capacity,), z (N,) and eta ()
+        Every token has a topic, and nothing else is in the counts.
+    x : int array, shape (N,)
+        Words of the corpus.
+
+    Returns
+    -------
+    float
+        As `log_likelihood` gives it, but for rounding.
+    """
+    n_vk, n_k, z, eta = state.n_vk, state.n_k, state.z, state.eta[()]
+    if n_vk.size <= _SPARSE * z.shape[0]:
+        return log_likelihood(n_vk, n_k, eta)
+    V, total, part = n_vk.shape[0], 0.0, np.zeros(1024)
+    for n in range(1, part.size):
+        part[n] = log_rising(eta, n) / n
+    for n in n_k:
+        total -= log_rising(V * eta, n)
+    for i in range(z.shape[0]):
+        n = n_vk[x[i], z[i]]
+        total += part[n] if n < part.size else log_rising(eta, n) / n
     return total
 
 # %% ../../nbs/04_topics/09_counts.ipynb #b944446d

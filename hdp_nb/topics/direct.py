@@ -4,11 +4,10 @@
 
 # %% auto #0
 __all__ = ['DirectState', 'assign_tokens', 'count_all_tables', 'end_sweep', 'log_topics',
-           'log_weights', 'HybridState', 'convert_state', 'add_weights', 'add_tables',
-           'DirectSampler', 'HybridSampler']
+           'HybridState', 'convert_state', 'add_weights', 'add_tables', 'DirectSampler',
+           'HybridSampler']
 
 # %% ../../nbs/04_topics/02_direct.ipynb #5261148b
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +20,12 @@ from hdp_nb.processes.weights import (
     draw_beta,
     draw_tables,
     find_pool,
+    log_labels,
+    log_weights,
 )
 from hdp_nb.topics.counts import (
     TopicWorkspace,
-    log_likelihood,
+    log_likelihood_of,
     renumber_topics,
     resample_hyperparameters,
     resize_capacity,
@@ -38,7 +39,7 @@ from hdp_nb.topics.franchise import (
 from .table_words import seat_tables
 from .vector_kernels import find, weigh
 from .word_order import assign_by_word
-from ..utils.special import antoniak, last_possible, log_rising, uncounted
+from ..utils.special import antoniak, last_possible, uncounted
 
 # %% ../../nbs/04_topics/02_direct.ipynb #2a013a6e
 class DirectState(NamedTuple):
@@ -270,41 +271,7 @@ def log_topics(state: Any, offsets: np.ndarray) -> float:
     float
         Natural logarithm of p(z | beta); Teh et al. (2006), equation 36.
     """
-    z, beta, n_jk, total = state.z, state.beta, np.zeros(state.n_k.size, np.int64), 0.0
-    for j in range(offsets.shape[0] - 1):
-        alpha = document_alpha(state.alpha, j)
-        total -= log_rising(alpha, offsets[j + 1] - offsets[j])
-        for i in range(offsets[j], offsets[j + 1]):
-            n_jk[z[i]] += 1
-        for i in range(offsets[j], offsets[j + 1]):
-            n, a = n_jk[z[i]], alpha * beta[z[i]]
-            if n > 0:
-                total += log_rising(a, n)
-                n_jk[z[i]] = 0
-    return total
-
-
-@njit(nogil=True)
-def log_weights(beta: np.ndarray, K: int, gamma: float) -> float:
-    """Log density of the weights of K topics and of all others together, as L goes to infinity.
-
-    Parameters
-    ----------
-    beta : float array, shape (capacity,)
-        beta[K] is the weight of all others.
-    K : int
-    gamma : float
-        Concentration of the top DP.
-
-    Returns
-    -------
-    float
-        Natural logarithm, up to the constant that the limit cancels.
-    """
-    total = K * math.log(gamma) + (gamma - 1.0) * math.log(beta[K])
-    for k in range(K):
-        total -= math.log(beta[k])
-    return total
+    return log_labels(state.z, state.beta, state.alpha, offsets)
 
 # %% ../../nbs/04_topics/02_direct.ipynb #bb81c49c
 class HybridState(NamedTuple):
@@ -471,7 +438,7 @@ class DirectSampler(FranchiseSampler):
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         "Resample tokens, tables and all parameters; return the state and the trace's row."
         state = self._sweep(rng, state)
-        words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
+        words = log_likelihood_of(state, self.corpus.x)
         weights = log_weights(state.beta, state.K[()], state.gamma[()])
         return state, self._info(state, words, log_topics(state, self.corpus.offsets) + weights)
 

@@ -25,7 +25,7 @@ from hdp_nb.topics.counts import (
     TopicWorkspace,
     capacity_step,
     keep_counts,
-    log_likelihood,
+    log_likelihood_of,
     new_topic_workspace,
     renumber_topics,
     resample_hyperparameters,
@@ -750,7 +750,7 @@ class FranchiseSampler:
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         "Resample tokens, tables and hyperparameters; return the state and the trace's row."
         state = self._sweep(rng, state, serve=True)
-        words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
+        words = log_likelihood_of(state, self.corpus.x)
         return state, self._info(state, words, log_franchise(state, self.corpus.offsets))
 
     def _weights(self, state):

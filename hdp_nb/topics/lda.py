@@ -20,7 +20,7 @@ from hdp_nb.topics.counts import (
     NO_SEEDS,
     FranchisePrior,
     TopicWorkspace,
-    log_likelihood,
+    log_likelihood_of,
     resample_eta,
 )
 from hdp_nb.topics.direct import (
@@ -296,7 +296,7 @@ class LDASampler(DirectSampler):
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         "Resample tokens, weights and hyperparameters; return the state and the trace's row."
         state = self._sweep(rng, state)
-        words = log_likelihood(state.n_vk, state.n_k, state.eta[()])
+        words = log_likelihood_of(state, self.corpus.x)
         rest = log_topics(state, self.corpus.offsets)
         K, a = self.n_topics, float(state.gamma) / self.n_topics
         if self.learned:

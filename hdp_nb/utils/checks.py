@@ -6,11 +6,13 @@
 __all__ = ['MOST_ETA', 'MOST_INT', 'MOST_CHAINS', 'MOST_MOVES', 'MAX_INT32', 'as_rng',
            'check_number', 'check_positive', 'check_fraction', 'check_concentration',
            'check_concentrations', 'check_eta', 'check_int', 'check_count', 'check_test_size',
-           'plural', 'int_array', 'ragged_index', 'check_rows', 'check_table', 'check_count_matrix',
-           'check_vocab', 'check_labels', 'check_vector', 'check_scale', 'check_reals',
+           'plural', 'printable', 'int_array', 'ragged_index', 'plain_table', 'check_rows',
+           'check_table', 'check_count_matrix', 'check_vocab', 'as_list', 'is_missing',
+           'check_labels', 'label_array', 'check_vector', 'check_scale', 'check_reals',
            'check_counts']
 
 # %% ../../nbs/16_utils/01_checks.ipynb #b1e27fb2
+import datetime
 import numbers
 import operator
 import os
@@ -304,6 +306,29 @@ def plural(n: int, what: str) -> str:
     """
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
+
+def printable(text: str) -> str:
+    """Escape what a terminal would obey instead of showing it: control and format characters.
+
+    Parameters
+    ----------
+    text : str
+        Such as words of a corpus, which may come from anybody.
+
+    Returns
+    -------
+    str
+        Line breaks and other white space that are no spaces are escaped, too.
+
+    Examples
+    --------
+    >>> from hdp_nb.utils.checks import printable
+    >>> print(printable("sea" + chr(27) + "[2J"))
+    sea\\x1b[2J
+    """
+    escape = lambda c: c.encode("unicode_escape").decode("ascii")
+    return "".join(c if c.isprintable() else escape(c) for c in text)
+
 # %% ../../nbs/16_utils/01_checks.ipynb #499f3ced
 MAX_INT32 = 2**31 - 1  # the largest 32-bit integer
 
@@ -371,6 +396,45 @@ def ragged_index(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.
     return np.arange(new_offsets[-1]) + np.repeat(shift, lengths), new_offsets
 
 # %% ../../nbs/16_utils/01_checks.ipynb #ab4d8ade
+def plain_table(X: Any) -> Any:
+    """Take data by their values: cells that are masked as missing, small integers as they add up.
+
+    Parameters
+    ----------
+    X : anything
+        A NumPy array with a mask, a list of such, or a sparse matrix that may hold an entry in
+        several parts, is taken another way; the rest passes.
+
+    Returns
+    -------
+    array
+        Masked numbers are NaN, of anything else None.
+    sparse matrix
+        Of 64 bits unless it is CSR and holds each entry once: SciPy adds parts up in their own
+        type, in which 100 + 100 may be -56.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.utils.checks import plain_table
+    >>> plain_table(np.ma.masked_array([[1, 2], [3, 4]], [[0, 1], [0, 0]]))
+    array([[ 1., nan],
+           [ 3.,  4.]])
+    """
+    if isinstance(X, np.ma.MaskedArray):
+        if not np.ma.is_masked(X):
+            return X.data
+        number = X.dtype.kind in "biuf"
+        plain = X.data.astype(float if number else object)
+        plain[np.ma.getmaskarray(X)] = np.nan if number else None
+        return plain
+    if isinstance(X, (list, tuple)) and any(isinstance(row, np.ma.MaskedArray) for row in X):
+        return [plain_table(row) for row in X]
+    if hasattr(X, "tocsr") and not (X.format == "csr" and X.has_canonical_format):
+        return X.astype(np.result_type(X.dtype, np.int64), copy=False)
+    return X
+
+
 def _holds_text(X):
     "Whether data is a text or a name of a file, or a column of texts, or of lists of words."
     text, kind = (str, os.PathLike), getattr(getattr(X, "dtype", None), "kind", "O")
@@ -465,7 +529,7 @@ def check_count_matrix(X: Any) -> "sp.csr_array":
     import scipy.sparse as sp
     from sklearn.utils import check_array
 
-    check_table(X)
+    check_table(X := plain_table(X))
     try:
         X = sp.csr_array(check_array(X, accept_sparse="csr", input_name="X"))
     except ValueError as e:
@@ -533,19 +597,83 @@ def check_vocab(vocab: Iterable[str]) -> list[str]:
     return words
 
 # %% ../../nbs/16_utils/01_checks.ipynb #ee6eedb9
+def as_list(labels: Any) -> list[Any]:
+    """Take the labels of a list, an array or a column of a data frame.
+
+    Parameters
+    ----------
+    labels : iterable, array, or column of pandas, polars or Arrow
+
+    Returns
+    -------
+    list
+        Of strings, numbers or dates, which as numbers of nanoseconds nobody would know.
+    """
+    if hasattr(labels, "to_pylist"):  # Arrow's
+        return labels.to_pylist()
+    if np.ma.is_masked(labels):
+        return labels.tolist()
+    values = np.asarray(labels) if hasattr(labels, "dtype") else labels
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        return values.astype("datetime64[s]").tolist()
+    return values.tolist() if hasattr(values, "tolist") else list(values)
+
+
+def is_missing(value: Any) -> bool:
+    """Tell a value that stands for none: None, NaN, NaT, or pandas' NA.
+
+    Parameters
+    ----------
+    value : anything
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> from hdp_nb.utils.checks import is_missing
+    >>> is_missing(float("nan")), is_missing(None), is_missing("")
+    (True, True, False)
+    """
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # NA says neither yes nor no, arrays say many things
+        return type(value).__name__ == "NAType"
+
+
+def _written_dates(labels: list[Any]) -> list[Any]:
+    "Labels of which one is a date at least as strings, '' for none; other labels as they are."
+    kinds = (datetime.date, np.datetime64)
+    if not any(isinstance(label, kinds) for label in labels):
+        return labels
+    written = []
+    for label in labels:
+        if is_missing(label):
+            written.append("")
+        elif isinstance(label, kinds):
+            written.append(str(label).replace("T", " ").removesuffix(" 00:00:00"))
+        else:
+            return labels
+    return written
+
+
 def check_labels(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.ndarray]:
     """Check the labels of documents, level by level.
 
     Parameters
     ----------
     groups : dict of str to sequence
-        For each level of nesting, one label per document: all strings, or all integers.
+        For each level of nesting, one label per document: all strings, all integers, or dates, of
+        which some may be missing.
     n_docs : int
 
     Returns
     -------
     dict of str to array, shape (n_docs,)
-        Arrays of str or of int.
+        Arrays of str or of int; dates as strings, "" for none.
 
     Raises
     ------
@@ -566,7 +694,7 @@ def check_labels(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.nd
             raise ValueError(
                 f"groups[{level!r}] must hold one label per document, got {type(labels).__name__}"
             )
-        labels = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        labels = _written_dates(as_list(labels))
         if len(labels) != n_docs:
             raise ValueError(
                 f"groups[{level!r}] must hold one label per document: {n_docs} documents, got"
@@ -583,6 +711,52 @@ def check_labels(groups: Mapping[str, Iterable], n_docs: int) -> dict[str, np.nd
             _check_characters(f"groups[{level!r}]", label)
         checked[level] = np.array(labels, dtype=None if labels else str)
     return checked
+
+# %% ../../nbs/16_utils/01_checks.ipynb #5b1f7702
+def label_array(groups: Any, n: int, of: str) -> np.ndarray:
+    """Check the labels of groups, one for each of some things.
+
+    Parameters
+    ----------
+    groups : sequence of whole numbers or of strings
+    n : int
+        How many there must be.
+    of : str
+        What is in groups, for the message.
+
+    Returns
+    -------
+    array of str or of int, shape (n,)
+
+    Raises
+    ------
+    ValueError
+        There are more or fewer, one is missing, or they are of another kind or of two.
+
+    Examples
+    --------
+    >>> from hdp_nb.utils.checks import label_array
+    >>> label_array(["Ulm", "Bonn", "Ulm"], 3, "rows")
+    array(['Ulm', 'Bonn', 'Ulm'], dtype='<U4')
+    """
+    must = f"groups must be one whole number or string for each of the {n} {of}"
+    groups = as_list(groups) if np.ma.is_masked(groups) else groups
+    if hasattr(groups, "__array__"):
+        labels = np.asarray(groups)
+    else:  # of a list NumPy would make strings, whatever else is in it
+        given = list(groups) if hasattr(groups, "__iter__") else groups
+        labels = np.empty(len(given) if isinstance(given, list) else (), object)
+        for i, label in enumerate(given if isinstance(given, list) else ()):
+            labels[i] = label
+    if labels.shape != (n,):
+        raise ValueError(f"{must}, got {labels.dtype} of shape {labels.shape}")
+    if labels.dtype.kind in "iuU":
+        return labels
+    kinds = [1 * isinstance(l, str) + 2 * isinstance(l, numbers.Integral) for l in labels.tolist()]
+    if 0 in kinds or len({*kinds}) > 1:
+        odd = kinds.index(0 if 0 in kinds else 3 - kinds[0])
+        raise ValueError(f"{must}, got {labels.tolist()[odd]!r} at {odd}")
+    return np.array(labels.tolist())
 
 # %% ../../nbs/16_utils/01_checks.ipynb #64068822
 def check_vector(name: str, value: Any, size: int, positive: bool = True) -> np.ndarray:
@@ -671,8 +845,10 @@ def check_reals(X: Any) -> np.ndarray:
         If `X` is empty, or holds anything but numbers, of at most 1e150 in size, whose squares can
         still be calculated.
     """
+    X = plain_table(X)
     try:
-        out = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+        # In one order, in which sums are the same to the last bit.
+        out = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float, order="C")
     except (ValueError, TypeError) as e:
         raise ValueError(f"X must be an array of numbers, got {type(X).__name__}: {e}") from None
     if out.ndim == 0 or out.size == 0:
@@ -699,6 +875,7 @@ def check_counts(X: Any) -> np.ndarray:
     ValueError
         If `X` is empty, or holds anything but whole numbers of at least 0.
     """
+    X = plain_table(X)
     stored = X.tocsr().data if hasattr(X, "toarray") and X.nnz else X
     out = check_reals(stored)
     if out.min() < 0:

@@ -573,8 +573,9 @@ def save_npz(path: str | Path, arrays: Mapping[str, Any]) -> None:
     path : str or Path
     arrays : dict of str to array
     """
+    by_rows: dict[str, Any] = {name: np.asarray(a, order="C") for name, a in arrays.items()}
     with atomic_write(path) as file:
-        np.savez(file, **arrays)
+        np.savez(file, **by_rows)
 
 
 def _check_members(content: IO[bytes]) -> None:
@@ -629,7 +630,8 @@ def load_npz(path: str | Path, data: bytes | None = None) -> dict[str, np.ndarra
                 _check_members(file)
                 file.seek(0)
                 with np.load(file, allow_pickle=False) as arrays:
-                    return dict(arrays)
+                    # Kernels are compiled for rows one after the other, as `save_npz` writes them.
+                    return {key: np.asarray(array, order="C") for key, array in arrays.items()}
         except Exception as error:
             raise ValueError(
                 f"{path}: takes a whole .npz file without pickled objects, "

@@ -205,7 +205,12 @@ def _seeded(tree):
 
 
 def _check_topic_state(
-    state: Any, corpus: Any, n_given: Any = None, tree: Any = None, fixed: bool = False
+    state: Any,
+    corpus: Any,
+    n_given: Any = None,
+    tree: Any = None,
+    fixed: bool = False,
+    n_known: int = 0,
 ) -> None:
     """Check the state of a sampler of the HDP against its corpus.
 
@@ -220,6 +225,8 @@ def _check_topic_state(
     tree : Tree, optional
     fixed : bool
         Whether the number of topics is known, so that some may be empty.
+    n_known : int
+        The first topics, which may be empty.
 
     Raises
     ------
@@ -228,7 +235,7 @@ def _check_topic_state(
     """
     V, capacity = corpus.n_words, np.size(state.n_k)
     room = capacity if fixed or not hasattr(state, "beta") else capacity - 1
-    check_entries("K", state.K, 0, room, (), whole=True)
+    check_entries("K", state.K, n_known, room, (), whole=True)
     K = int(state.K)
     if hasattr(state, "run"):
         n_vk = _count_runs(state, corpus, K)
@@ -242,7 +249,7 @@ def _check_topic_state(
     check_same("n_vk", state.n_vk, n_vk)
     check_same("n_k", state.n_k, n_vk.sum(axis=0))
     if not fixed and n_given is None:
-        check_entries("n_k", state.n_k[:K], 1)
+        check_entries("n_k", state.n_k[n_known:K], 1)
     check_entries("alpha", state.alpha, POSITIVE, shape=(corpus.n_docs,) * np.ndim(state.alpha))
     check_entries("gamma", state.gamma, POSITIVE, shape=())
     check_entries("eta", state.eta, 1e-6, MOST_ETA / max(V, 1), ())

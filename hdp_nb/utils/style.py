@@ -7,7 +7,9 @@ __all__ = ['COLORS', 'FAINT', 'TEXT_SIZE', 'SMALL_SIZE', 'STYLE', 'use_style', '
 
 # %% ../../nbs/16_utils/05_style.ipynb #c72e83f1
 import io
-from collections.abc import Collection
+import sys
+import threading
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -72,10 +74,24 @@ def _png(fig: "Figure") -> bytes:
     return file.getvalue()
 
 
+_IN_NOTEBOOKS = ("inline", "nbagg", "ipympl", "widget")  # backends that show figures themselves
+
+
+def _pyplot() -> Any:
+    "`matplotlib.pyplot`, where a script has imported it and draws with it; else None."
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot is None or threading.current_thread() is not threading.main_thread():
+        return None
+    backend = pyplot.get_backend().lower()
+    return None if any(name in backend for name in _IN_NOTEBOOKS) else pyplot
+
+
 def new_figure(width: float, height: float) -> "Figure":
     """Make an empty figure that a notebook shows when a cell ends with it.
 
-    No window is opened and no global state is changed, so it can be called in a thread.
+    In a script that has imported `matplotlib.pyplot` it is pyplot's current figure, so that
+    `plt.savefig`, `plt.show` and `plt.close` find it. Otherwise, and in all threads but the main
+    one, no window is opened and no global state is changed.
 
     Parameters
     ----------
@@ -90,7 +106,9 @@ def new_figure(width: float, height: float) -> "Figure":
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     layout = ConstrainedLayoutEngine(h_pad=0.06, w_pad=0.06)
-    fig = Figure(figsize=(width, height), dpi=STYLE["figure.dpi"], layout=layout)
+    pyplot = _pyplot()
+    make: Callable[..., Figure] = Figure if pyplot is None else pyplot.figure
+    fig = make(figsize=(width, height), dpi=STYLE["figure.dpi"], layout=layout)
     fig._repr_png_ = partial(_png, fig)  # type: ignore[attr-defined]
     return fig
 

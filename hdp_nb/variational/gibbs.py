@@ -421,7 +421,7 @@ def remember(
         used[:1] = True
     beta = np.append(sampled.beta[:K][used], sampled.beta[:K][~used].sum() + sampled.beta[K])
     return SampledState(
-        counts[:, used] + float(sampled.eta),
+        np.ascontiguousarray(counts[:, used]) + float(sampled.eta),  # as a file restores it
         beta / beta.sum(),
         sampled.alpha,
         sampled.gamma,

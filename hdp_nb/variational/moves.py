@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['ONLINE_MOVES', 'split_gain', 'no_worse', 'judge_trials', 'BirthRules', 'Newborn',
            'fit_birth', 'apply_birth', 'birth_gain', 'delete_change', 'merge_change', 'topic_terms',
-           'merge_candidates', 'prune', 'apply_splits', 'online_step']
+           'merge_candidates', 'absent_share', 'delete_memory', 'merge_memory', 'prune', 'unlike',
+           'births_at_once', 'apply_splits', 'online_step']
 
 # %% ../../nbs/09_variational/04_moves.ipynb #58c38a77
 import math
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from scipy.special import digamma
 
 from .bound import EStep, topic_bound
 from hdp_nb.variational.e_step import (
@@ -26,6 +28,7 @@ from hdp_nb.variational.e_step import (
     e_step,
     exp_digamma,
     make_batch,
+    take,
     topic_factors,
     topic_statistics,
 )
@@ -39,6 +42,7 @@ from hdp_nb.variational.online import (
     documents_with,
     fit_trials,
     hold_out,
+    learning_rate,
     part_of,
     update,
 )
@@ -332,17 +336,17 @@ def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
 
 
 def birth_gain(
-    state: OnlineState, batch: Batch, cut: Completion, taken: np.ndarray, options: OnlineOptions
+    state: OnlineState, new: OnlineState, batch: Batch, cut: Completion, options: OnlineOptions
 ) -> np.ndarray:
     """Compute what a birth gains in predicting held-out tokens.
 
     Parameters
     ----------
     state : OnlineState
+    new : OnlineState
+        With one topic more, the last.
     batch : Batch
     cut : Completion
-    taken : float array, shape (V, K)
-        Of `fit_birth`.
     options : OnlineOptions
 
     Returns
@@ -350,7 +354,7 @@ def birth_gain(
     float array
         Gain in nats of every document that then uses the new topic.
     """
-    alpha, new = float(state.alpha), apply_birth(state, taken)
+    alpha = float(state.alpha)
     candidate = Candidate(
         topic_factors(new.lam, batch, options.n_jobs),
         (new.lam / new.lam.sum(axis=0))[batch.vocab],
@@ -504,6 +508,93 @@ class _Pruned(NamedTuple):
     stay: np.ndarray  # (K,) which topics stay
     moves: list[int]  # merges, deletions
 
+# %% ../../nbs/09_variational/04_moves.ipynb #63b0a002
+_ABSENT = 0.5  # share of a topic's memory above which a minibatch does not speak for it
+
+
+def absent_share(state: OnlineState, n: np.ndarray, scale: float) -> np.ndarray:
+    """Compute the share of what each topic remembers that a minibatch has nothing of.
+
+    Parameters
+    ----------
+    state : OnlineState
+    n : float array, shape (J, K)
+        Expected tokens of every topic in the documents of the minibatch.
+    scale : float
+        Documents of the corpus for each of these.
+
+    Returns
+    -------
+    float array, shape (K,)
+        0 up to a half, since minibatches differ.
+    """
+    mass = np.maximum((state.lam - state.eta).sum(axis=0), 1e-300)
+    share = 1 - scale * n.sum(axis=0) / mass
+    return np.where(share > _ABSENT, share, 0.0)
+
+
+def _log_words(lam):
+    "E[log phi] of topics, (V, K)."
+    return digamma(lam) - digamma(lam.sum(axis=0))
+
+
+def delete_memory(state: OnlineState, k: int, stay: np.ndarray, absent: np.ndarray) -> float:
+    """Compute what the remembered tokens of a topic lose where it is deleted (O11).
+
+    Parameters
+    ----------
+    state : OnlineState
+    k : int
+        The topic.
+    stay : bool array, shape (K,)
+        Topics that stay, k among them.
+    absent : float array, shape (K,)
+        Of `absent_share`.
+
+    Returns
+    -------
+    float
+        In nats, 0 or less but for rounding.
+    """
+    if not absent[k]:
+        return 0.0
+    others = np.flatnonzero(stay & (np.arange(len(stay)) != k))
+    mass = state.lam[:, k] - state.eta
+    at = np.flatnonzero(mass > 1e-6 * mass.sum())  # all but a millionth a word
+    log_words, m = _log_words(state.lam)[at], mass[at]
+    E, w = np.exp(log_words[:, others]), np.full(len(others), 1 / len(others))
+    for _ in range(20):
+        own = E * w
+        w = m @ (own / own.sum(axis=1, keepdims=True))
+        w /= w.sum()
+    return float(absent[k] * (m @ (np.log(E @ w) - log_words[:, k])))
+
+
+def merge_memory(
+    state: OnlineState, pair: tuple[int, int], column: np.ndarray, absent: np.ndarray
+) -> float:
+    """Compute what the remembered tokens of two topics lose where they become one.
+
+    Parameters
+    ----------
+    state : OnlineState
+    pair : (int, int)
+    column : float array, shape (V, 1)
+        lambda of the common topic.
+    absent : float array, shape (K,)
+        Of `absent_share`.
+
+    Returns
+    -------
+    float
+        In nats.
+    """
+    k = np.array([k for k in pair if absent[k]], int)
+    if not len(k):
+        return 0.0
+    change = _log_words(column) - _log_words(state.lam[:, k])
+    return float(((state.lam[:, k] - state.eta) * change).sum(axis=0) @ absent[k])
+
 # %% ../../nbs/09_variational/04_moves.ipynb #87990eea
 def prune(
     state: OnlineState,
@@ -541,6 +632,8 @@ def prune(
     own, lam, beta = cache(lambda k: topic_terms(state.lam[:, [k]], eta)[0]), state.lam, state.beta
     stay, touched = np.ones(K, bool), np.zeros(K, bool)
     many = int(options.prune_share * K)
+    in_order = options.usual > -math.inf  # a stream that may change, not minibatches at random
+    absent = absent_share(state, n, scale) if in_order else np.zeros(K)
     touched[busy], at_most = True, max(options.max_prunes, many)
     for k in np.argsort(n.sum(axis=0), kind="stable")[: max(options.delete_tries, many)]:
         if sum(moves) < at_most and stay.sum() > 1 and not touched[k]:
@@ -548,7 +641,8 @@ def prune(
             lost = (
                 delete_change(state, batch, E, found, k, rows, options).sum() if len(rows) else 0.0
             )
-            if scale * lost - options.own * own(k) > 0 and no_worse(
+            lost = scale * lost + delete_memory(state, k, stay, absent)
+            if lost - options.own * own(k) > 0 and no_worse(
                 _delete_gain(state, cut.E, cut, k, options), options.z_prune
             ):
                 stay[k], touched[k] = False, True
@@ -556,7 +650,8 @@ def prune(
     for k1, k2 in merge_candidates(state, n, options.merge_tries) if K > 1 else ():
         if sum(moves) < at_most and not touched[k1] and not touched[k2]:
             change, column = merge_change(state, batch, E, found, k1, k2)
-            if scale * change.sum() + options.own * (
+            lost = scale * change.sum() + merge_memory(state, (k1, k2), column, absent)
+            if lost + options.own * (
                 topic_terms(column, eta)[0] - own(k1) - own(k2)
             ) > 0 and no_worse(
                 _merge_gain(state, cut.batch, cut.E, cut, (k1, k2), column, options),
@@ -567,6 +662,111 @@ def prune(
                 stay[k2], touched[k1], touched[k2] = False, True, True
                 moves[0] += 1
     return _Pruned(lam, beta, stay, moves)
+
+# %% ../../nbs/09_variational/04_moves.ipynb #63b0a006
+_UNLIKE = 4.0  # standard errors
+_AT_ONCE, _TRIES, _LEAST_GAIN = 5, 3, 0.05  # births at most, tries at each, nats a hidden word
+
+
+def unlike(found: EStep, docs: Docs, usual: float) -> float:
+    """Say how far a minibatch is less probable than is usual.
+
+    Parameters
+    ----------
+    found : EStep
+        Of the minibatch.
+    docs : Docs
+    usual : float
+        A bound per token.
+
+    Returns
+    -------
+    float
+        Nats a token; 0 where it is no more than four standard errors.
+    """
+    n = max(docs.lengths.sum(), 1.0)
+    mean = found.bound.sum() / n
+    error = math.sqrt(((found.bound - mean * docs.lengths) ** 2).sum()) / n
+    return float(usual - mean) if usual - mean > _UNLIKE * error else 0.0
+
+# %% ../../nbs/09_variational/04_moves.ipynb #63b0a007
+def _with_newborn(state, column, share):
+    "The state with one more topic, of so many tokens of each word and such a share of the weights."
+    beta = np.concatenate([state.beta[:-1] * (1 - share), [share], state.beta[-1:] * (1 - share)])
+    return state._replace(
+        lam=np.column_stack([state.lam, state.eta + column]), beta=beta, taken=state.taken[:, :0]
+    )
+
+
+def _whole_documents(state, new, batch, grow, options):
+    "Candidates whose newborn has all tokens of the documents that are mostly its own."
+    docs, weight = batch.docs, None
+    for _ in range(3):
+        E, weight = topic_factors(new.lam, batch, options.n_jobs), new.alpha * new.beta[:-1]
+        rules = EStepRules(options.tol)
+        found = e_step(batch, E, weight, float(new.alpha), rules=rules, n_jobs=options.n_jobs)
+        rows = np.flatnonzero(doc_topics(found, len(weight))[:, -1] > 0.5 * docs.lengths)
+        if not len(rows):
+            return
+        own = take(docs, rows)
+        new = grow(np.bincount(own.words, own.counts, len(state.lam)))
+    yield new
+
+# %% ../../nbs/09_variational/04_moves.ipynb #63b0a008
+def births_at_once(
+    state: OnlineState, docs: Docs, n_docs: int, options: OnlineOptions
+) -> tuple[OnlineState, int]:
+    """Give a minibatch that is unlike those before it topics of its own.
+
+    Parameters
+    ----------
+    state : OnlineState
+        It is not changed.
+    docs : Docs
+        The minibatch.
+    n_docs : int
+        D, the documents that it stands for.
+    options : OnlineOptions
+
+    Returns
+    -------
+    state : OnlineState
+        With the topics that are born.
+    births : int
+    """
+    rng, J = np.random.default_rng(int(state.seen)), len(docs.lengths)  # the stream's is left alone
+    order, V = rng.permutation(J), len(state.lam)
+    learn, judge = (make_batch(take(docs, np.sort(part)), V) for part in np.array_split(order, 2))
+    tokens = max(learn.docs.lengths.sum(), 1.0)
+    rho, scale = learning_rate(int(state.seen), J, options), n_docs / len(learn.docs.lengths)
+    rules, births, tries = EStepRules(options.tol), 0, 0
+    while births < _AT_ONCE and tries < _TRIES:
+        if not tries:
+            K, weight, alpha = (
+                len(state.beta) - 1,
+                state.alpha * state.beta[:-1],
+                float(state.alpha),
+            )
+            E = topic_factors(state.lam, learn, options.n_jobs)
+            found = e_step(learn, E, weight, alpha, rules=rules, n_jobs=options.n_jobs)
+            of_words = topic_statistics(learn, E, found, K, options.n_jobs)
+            factors = topic_factors(state.lam, judge, options.n_jobs)
+            cut = hold_out(rng, state, judge, factors, options)
+        grow = lambda n, old=state: _with_newborn(old, rho * scale * n, rho * n.sum() / tokens)
+        column = np.zeros(V)
+        taken = fit_birth(rng, state, learn, E, found, options)[learn.vocab]
+        column[learn.vocab] = (taken * of_words).sum(axis=1)
+        tries += 1
+        first = grow(column)
+        gains = [
+            (birth_gain(state, new, judge, cut, options), new)
+            for new in (first, *_whole_documents(state, first, learn, grow, options))
+        ]
+        gain, new = max(gains, key=lambda pair: pair[0].sum())
+        surely = gain.sum() > options.z_birth * math.sqrt((gain**2).sum())
+        if surely and gain.sum() > _LEAST_GAIN * cut.part.held.sum():
+            state, births, tries = new, births + 1, 0
+    return state, births
 
 # %% ../../nbs/09_variational/04_moves.ipynb #26aa0004
 def apply_splits(
@@ -660,10 +860,10 @@ def online_step(
     -------
     state : OnlineState
     info : dict
-        Splits tried and done, births, merges, deletes, n_topics, alpha, gamma, eta, and the bound
-        per token of the minibatch before the update.
+        Splits tried and done, births, merges, deletes, n_topics, alpha, gamma, eta, the bound
+        per token of the minibatch before the update, and `unlike`, see there.
     """
-    batch = make_batch(docs, len(state.lam))
+    batch, at_once = make_batch(docs, len(state.lam)), 0
     info: dict[str, Any] = dict.fromkeys(ONLINE_MOVES, 0) | {"tried": len(state.trial)}
 
     def documents(state):
@@ -672,6 +872,10 @@ def online_step(
         return E, e_step(batch, E, weight, alpha, rules=rules, n_jobs=options.n_jobs)
 
     E, found = documents(state)
+    info["unlike"] = unlike(found, docs, options.usual)
+    if info["unlike"] and options.split_merge and options.trials:
+        state, at_once = births_at_once(state, docs, n_docs, options)
+        E, found = documents(state) if at_once else (E, found)
     splits, children, taken = state.trial[:0], state.child[:0], state.taken
     # every second minibatch judges, the others propose
     if options.split_merge and (state.t % 2 or options.settling):
@@ -685,7 +889,7 @@ def online_step(
         won = judge_trials(state, panel, cut.E, cut, options)
         splits, children = state.trial[won], state.child[won]
         if taken.shape[1]:
-            gain = birth_gain(state, panel, cut, taken, options)
+            gain = birth_gain(state, apply_birth(state, taken), panel, cut, options)
             info["births"] = int(gain.sum() > options.z_birth * math.sqrt((gain**2).sum()))
         ripe = state.seen >= options.warm_up and not info["births"]
         for turn in range(options.prune_rounds if ripe else 0):
@@ -704,5 +908,6 @@ def online_step(
         state = apply_birth(state, taken)
     state = apply_splits(state, splits, children, options)._replace(**proposed)
     bound = float(found.bound.sum() / max(docs.lengths.sum(), 1))
-    info |= {"splits": len(splits)} | _describe(state) | {"bound": bound}
+    info |= {"splits": len(splits), "births": info["births"] + at_once}
+    info |= _describe(state) | {"bound": bound}
     return state, info

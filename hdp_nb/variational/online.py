@@ -119,6 +119,7 @@ class OnlineOptions(NamedTuple):
     prune_share: float = 0.02  # of the topics that a minibatch may prune, if that is more
     prune_rounds: int = 1  # of merges and deletions in a minibatch
     settling: bool = False  # every minibatch judges, none proposes
+    usual: float = -math.inf  # bound a token that a minibatch like those before it would have
 
 
 def settling(options: OnlineOptions) -> OnlineOptions:

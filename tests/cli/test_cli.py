@@ -99,12 +99,14 @@ def test_fit_is_the_estimator_and_writes_what_it_prints(run, pictures):
         "summary.json",
         "topics.json",
         "documents.json",
+        "documents.csv",
         "explore.json",
         "topics.csv",
         "trace.csv",
         "topics.png",
         "trace.png",
         "shares.png",
+        "shares.csv",
         "report.html",
     }
     assert sorted(os.listdir()) == ["run", "small.npz"]
@@ -413,7 +415,7 @@ def test_overwrite_removes_nothing_that_is_not_its_own(run, monkeypatch):
     )
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+@pytest.mark.skipif(os.name == "nt", reason="needs links, which take a privilege on Windows")
 def test_a_link_stays_a_link(run):
     os.makedirs("disk/full")
     Path("link").symlink_to("disk/full")
@@ -1258,14 +1260,14 @@ def test_importing_loads_nothing_heavy():
 def test_the_installed_command():
     script = Path(sys.executable).with_name("hdp_nb")
     if not script.exists():
-        pytest.skip("hdp_nb is not installed here")
+        pytest.skip("needs the command installed: pip install -e .")
     done = subprocess.run([script, "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"hdp_nb {hdp_nb.__version__}\n")
     done = subprocess.run([script, "fit"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there are no pipes of this kind")
+@pytest.mark.skipif(os.name == "nt", reason="needs pipes of POSIX")
 def test_a_reader_that_leaves_early(run):
     run(*FIT, "--quiet")
     process = start("topics", "run", "--csv")
@@ -1304,7 +1306,7 @@ def tiny(folder, unbroken):
     small_corpus()[20:32].save("tiny.npz")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals are other things there")
+@pytest.mark.skipif(os.name == "nt", reason="needs signals of POSIX")
 def test_killed_then_the_same_command_gives_the_same_files(tiny, unbroken):
     process = start(*LONG)
     wait_for("run.part", 100, process)
@@ -1315,7 +1317,7 @@ def test_killed_then_the_same_command_gives_the_same_files(tiny, unbroken):
     assert contents("run") == unbroken and not Path("run.part").exists()
 
 
-@pytest.mark.skipif(os.name == "nt", reason="signals are other things there")
+@pytest.mark.skipif(os.name == "nt", reason="needs signals of POSIX")
 def test_ctrl_c_keeps_what_is_done(tiny, unbroken, run):
     # The signal comes before the sixtieth sweep, the 138th call after the 78 of the trial that says
     # with how many topics to begin: no clock has a say in it.

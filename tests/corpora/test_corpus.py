@@ -778,7 +778,7 @@ def test_bad_tables(tmp_path, text, why):
             dict(column="letter", vocab=["sea"]),
             (
                 "vocab is no option of format 'csv', which takes column, encoding, stop_words,"
-                " min_df, max_df, min_count, token, lowercase, phrases; got vocab=['sea']"
+                " min_df, max_df, min_count, token, lowercase, phrases, markup; got vocab=['sea']"
             ),
         ),
         (
@@ -786,7 +786,7 @@ def test_bad_tables(tmp_path, text, why):
             dict(mindf=2),
             (
                 "mindf is no option of format 'text', which takes column, encoding, stop_words,"
-                " min_df, max_df, min_count, token, lowercase, phrases; got mindf=2"
+                " min_df, max_df, min_count, token, lowercase, phrases, markup; got mindf=2"
             ),
         ),
         (
@@ -1021,7 +1021,7 @@ def test_writing_is_all_or_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["kept"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+@pytest.mark.skipif(os.name == "nt", reason="needs links, which take a privilege on Windows")
 def test_writing_leaves_links_and_the_files_of_others_alone(tmp_path):
     (tmp_path / "far").mkdir()
     for name in ("link", "dangling"):

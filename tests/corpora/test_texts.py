@@ -125,10 +125,10 @@ def test_every_topic_model_takes_texts(model, tmp_path):
         (["sea", float("nan")], "got nan at 1; an empty document is"),
         ([3, "sea"], "got 3 at 0"),
         (["", " "], "texts must hold words|no word was found in 2 texts"),
-        (["1 2", "3.5"], "no word was found in 2 texts; the first is '1 2'"),
+        (["1 2", "3.5"], "no word was found in 2 texts: a word has two letters"),
         (["the", "and of"], "no word is left of 3"),
         ([b"sea"], "X must|bytes|array"),
-        ([["sea", "ship"], ["land"]], "Corpus.from_docs of lists of words"),
+        ([["sea", "ship"], "land"], "X must|must hold|sequence of words"),
         ([], "X must hold at least one document, got an empty list"),
         (np.array([["sea", "land"]]), r"or one column of this table of text \(1, 2\)"),
     ],
@@ -206,8 +206,7 @@ def test_texts_in_the_containers_that_there_are():
     for X in (np.ones(3), [1, 2], [[1, 2]], [["a"]], np.ones((2, 2)), frame, "text", None, []):
         assert not is_texts(X)
     missing = pandas.Series(["sea", pandas.NA])
-    with pytest.raises(ValueError, match="at 1"):
-        HDP().fit(missing)
+    assert HDP(n_iter=2, n_chains=1).fit(missing).doc_topic_.shape[0] == 2  # an empty document
 
 
 def test_scikit_learn_splits_and_chains_texts():
@@ -359,7 +358,10 @@ BAD = {
     "quote.csv": (b'id,said\n1,sea\n2,"land\n3,sand\n', "line 3: .*closed"),
     "missing.csv": (b"id,text\n1,sea\n", "column must be .* one of 'id', 'text'"),
     "wide.csv": (",".join(map(str, range(10**5))).encode() + b"\n", "'9' and 99,990 others"),
-    "numbers.csv": (b"id,said\n1,2.5\n2,3.5\n", "no word was found in 2 texts; the first is '2.5'"),
+    "numbers.csv": (
+        b"id,said\n1,2.5\n2,3.5\n",
+        "no word was found in 2 texts: a word has two letters",
+    ),
     "latin.csv": ("id,said\n1,sea\n2,café\n".encode("latin-1"), "byte 0xe9 of line 3 is no UTF-8"),
     "cut.csv.gz": (gzip.compress(b"id,said\n" + b"1,sea\n" * 99)[:-9], "early, after line 100, in"),
     "prose.jsonl": (b'{"said": "sea"}\nland\n', "line 2 is no JSON"),
@@ -500,7 +502,7 @@ def test_the_command_line_takes_texts_by_every_door(tmp_path, monkeypatch, capsy
     assert len(set(made)) == 1
     (tmp_path / "new.txt").write_text("The ship, the sea and bread\n" * 5)
     assert cli.main(["score", str(tmp_path / "run0"), str(tmp_path / "new.txt")]) == 0
-    assert "Words that the model does not know are left out" in capsys.readouterr().err
+    assert "of the words are unknown to the model and left out" in capsys.readouterr().err
     monkeypatch.setattr(sys, "stdin", Stdin(jsonl[:-9]))  # a stream that ends early
     assert cli.main(["fit", "-", "--column", "said", "--out", str(tmp_path / "new")]) == 2
     said = capsys.readouterr().err

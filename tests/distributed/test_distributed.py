@@ -355,7 +355,7 @@ def fit_and_die(corpus, run):
     fit(HDP(**MODEL), corpus, run)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, where a process may fork")
 def test_killed_and_resumed(tmp_path, shards, whole):
     "The whole process is killed within the third sweep."
     child = multiprocessing.get_context("fork").Process(

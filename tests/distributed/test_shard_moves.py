@@ -347,7 +347,7 @@ def contents(run):
     return arrays, {path.name: path.read_bytes() for path in run.glob(f"z-{t:06d}-*")}
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, where a process may fork")
 def test_killed_and_resumed(tmp_path):
     corpus = write_shards(tmp_path / "c", iter(BARS), n_words=12, shard_tokens=500)
     fit(HDP(**MODEL), corpus, tmp_path / "whole")

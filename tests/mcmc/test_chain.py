@@ -382,7 +382,7 @@ def test_two_runs_on_one_checkpoint(tmp_path, monkeypatch):
     assert told == [True, True] and sorted(os.listdir(tmp_path)) == ["c.npz", "elsewhere"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+@pytest.mark.skipif(os.name == "nt", reason="needs links, which take a privilege on Windows")
 def test_links_planted_beside_a_checkpoint_are_not_followed(tmp_path):
     "Names of temporary files cannot be guessed; that of the lock can, but no link is followed."
     (tmp_path / "precious").write_text("years of work")
@@ -570,7 +570,9 @@ def test_what_cannot_be_stored_is_named_before_the_first_sweep(tmp_path):
 
 # ---------------------------------------------------------------- killed
 
-posix = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
+posix = pytest.mark.skipif(
+    not hasattr(signal, "SIGKILL"), reason="needs SIGKILL, a signal of POSIX"
+)
 CHILD = """
 import os, signal, sys
 import numpy as np

@@ -1,6 +1,7 @@
 """The verdict on a fit: when it fires and when it does not, what it says, and how a run ends."""
 
 import warnings
+from threading import Event
 from typing import NamedTuple
 
 import numpy as np
@@ -118,12 +119,15 @@ def test_small_corpora(corpus, moves):
 @pytest.mark.filterwarnings("ignore::hdp_nb.mcmc.convergence.ConvergenceWarning")
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_keeps_the_traces_of_both_chains(signatures, n_jobs):
+    other_begun = Event()
+
     def stop(sweep, state):
         if sweep == 7:
+            assert other_begun.wait(60)
             raise KeyboardInterrupt
 
     model = HDP(sampler="direct", n_chains=2, n_jobs=n_jobs, **quick)
-    model.fit(signatures, callback=[None, stop])
+    model.fit(signatures, callback=[lambda sweep, state: other_begun.set(), stop])
     done = (~np.isnan(model.traces_["n_topics"])).sum(axis=1)
     assert model.interrupted_ and done[1] == 8 and 1 <= done[0] <= 12
     assert {*model.sample_chain_} == {0, 1} and [*model.convergence_]

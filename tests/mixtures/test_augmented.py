@@ -9,10 +9,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from hdp_nb import HDPHMM, DPMixture, load_model
 from hdp_nb.mcmc.chain import run_chain
-from hdp_nb.mcmc.exact import exact_posterior, posterior_error
+from hdp_nb.mcmc.exact import exact_posterior, log_hdp, posterior_error
 from hdp_nb.mcmc.priors import Gamma, LogNormal
 from hdp_nb.mixtures.augmented import AugmentedSampler
 from hdp_nb.mixtures.dp import DPMixtureSampler
+from hdp_nb.mixtures.hdp import HDPMixtureSampler
 from hdp_nb.mixtures.negative_binomial import negative_binomial
 from hdp_nb.mixtures.split_merge import MixtureMoves
 from hdp_nb.mixtures.student import draw_between, student
@@ -198,6 +199,18 @@ def test_mixtures_are_exact(name, moves, n=20_000):
     fixed = AugmentedSampler(DPMixtureSampler(fam, rows, flat, 0.8, None))
     chain = run_chain(fixed, np.random.default_rng(0), 4000, thin=1)
     assert posterior_error([sample["z"] for sample in chain.samples], target) > 0.1
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_groups_are_exact(name, moves, n=20_000):
+    fam, rows, hyper, learned, _, prior = CASES[name]
+    group, own = np.array([0, 1, 0, 1, 0]), fam.make_prior(**hyper, **{learned: prior})
+    sampler = HDPMixtureSampler(fam, rows, own, group, 1.2, 0.8, None, None)
+    sampler = MixtureMoves(sampler, 1, tune=0) if moves else sampler
+    target = posterior(name, lambda z: log_hdp(z, group, 1.2, 0.8))
+    chain = run_chain(AugmentedSampler(sampler), np.random.default_rng(0), n, thin=1)
+    assert posterior_error([sample["z"] for sample in chain.samples], target) < 0.025
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_rows_left_out_are_not_among_those_that_predict():
         rest = DPMixtureSampler(multinomial, X[fold != f], sampler.prior)
         log_w = rest.log_weights(rest.state(z[fold != f], 1.3), X[fold == f])
         wanted[fold == f] = logsumexp(log_w, axis=1)
-    found = log_rows(sampler, z, 1.3, fold)
+    found = log_rows(sampler, {"z": z, "alpha": 1.3}, fold)
     np.testing.assert_allclose(found, wanted[fold >= 0], rtol=1e-12)
 
 

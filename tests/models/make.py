@@ -76,6 +76,10 @@ def models():
     }
     for likelihood, X in rows.items():
         yield f"dpmixture_{likelihood}", hdp_nb.DPMixture(likelihood, **SHORT).fit(X)
+    yield (
+        "hdpmixture_normal",
+        hdp_nb.HDPMixture("normal", **SHORT).fit(points, groups=5 * ["a", "b", "a", "c"]),
+    )
     steps = {
         "categorical": rng.integers(0, 4, 30),
         "normal": np.vstack([points, points[:10]]),
@@ -114,6 +118,10 @@ def questions(model):
             "poisson": rng.poisson([2, 9], (6, 2)),
         }.get(model.likelihood, np.round(6 * rng.random((6, 2)), 2)).tolist()
         return [("score", [X]), ("score_samples", [X]), ("predict", [X])]
+    if name == "HDPMixture":
+        X, groups = np.round(6 * rng.random((6, 2)), 2).tolist(), list("abcabd")
+        methods = "score_samples", "predict", "predict_proba"
+        return [("score", [X], {"groups": groups})] + [(one, [X, groups]) for one in methods]
     if name == "HDPHMM":
         X = {
             "categorical": rng.integers(0, 4, 12),
@@ -186,6 +194,7 @@ def attributes(model):
         "global_words_",
         "categories_",
         "groups_",
+        "group_weights_",
         "trace_",
     )
     found = {name: getattr(model, name) for name in names if hasattr(model, name)}

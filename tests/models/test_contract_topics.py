@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from tiers import slow_unless
 
 from hdp_nb.cli import main as cli
+from hdp_nb.cli.explore import order_levels
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.evaluation import diagnostics
@@ -551,9 +552,11 @@ def report(run, tmp_path):
             "2",
         ]
     )
-    summary = cli._write(
-        args, tmp_path, run.model, TRAIN, TRAIN, TEST, np.arange(TRAIN.n_docs), "author"
-    )
+    outputs = cli.Outputs(tmp_path, print)
+    orders = order_levels(TRAIN, "author")
+    documents = cli._Documents(TRAIN, TRAIN, TEST, np.arange(TRAIN.n_docs), "author", orders)
+    summary, topics = cli._write(args, outputs, run.model, documents)
+    assert not outputs.missing and len(topics) == run.model.n_topics_
     assert (
         not summary["interrupted"]
         and summary["held_out"]["perplexity"] < summary["held_out"]["unigram_perplexity"] * 1.2

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.mcmc.priors import Gamma
+from hdp_nb.models import mixture_models
 from hdp_nb.models.mixture_models import DPMixture
 from hdp_nb.models.sequence_models import HDPHMM
 from hdp_nb.models.topic_models import HDP
@@ -293,3 +294,31 @@ def test_values_that_stand_for_missing_ones_are_told():
 
 def test_quick_start(tmp_path, monkeypatch):
     check_quick_start("DPMixture", tmp_path, monkeypatch)
+
+
+def test_many_rows_are_weighed_in_blocks_by_threads(monkeypatch):
+    """The blocks, the tasks within and the number of threads change no bit."""
+    model = quick(n_iter=60).fit(CLOUDS)
+    whole = model.predict_proba(CLOUDS), model.score_samples(CLOUDS)
+    monkeypatch.setattr(mixture_models, "_ROWS_AT_ONCE", 50)
+    monkeypatch.setattr(mixture_models, "_ROWS_A_TASK", 7)
+    for n_jobs in (1, 2):
+        model.n_jobs = n_jobs
+        parts = model.predict_proba(CLOUDS), model.score_samples(CLOUDS)
+        assert (parts[0] == whole[0]).all() and (parts[1] == whole[1]).all()
+
+
+def test_labels_are_the_mean_over_samples_spread_evenly(monkeypatch):
+    """Of more samples than that every so many; with one the labels are that sample's."""
+    model = quick(n_iter=200).fit(CLOUDS)
+    n = len(model.samples_["z"])
+    assert n > 5
+    for most, taken in ((5, range(0, n, -(-n // 5))), (1, [0]), (10_000, range(n))):
+        monkeypatch.setattr(mixture_models, "LABELLED_BY", most)
+        total = 0.0
+        for i in taken:
+            of, state = model._state(model._sampler(), i)
+            weights = np.exp(of.log_weights(state, CLOUDS))
+            weights /= weights.sum(axis=1, keepdims=True)
+            total = total + model._of_clusters(weights, model.samples_["z"][i])
+        assert np.allclose(model.predict_proba(CLOUDS), total / len(taken), atol=1e-12)

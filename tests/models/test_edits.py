@@ -20,10 +20,23 @@ from test_kills import CORPUS, POINTS, SYMBOLS
 from tiers import slow_unless
 
 import hdp_nb
-from hdp_nb import HDP, HDPHMM, HNHDP, LDA, DPMixture, NestedDP, OnlineHDP, TreeHDP, VariationalHDP
+from hdp_nb import (
+    HDP,
+    HDPHMM,
+    HNHDP,
+    LDA,
+    DPMixture,
+    HDPMixture,
+    NestedDP,
+    OnlineHDP,
+    TreeHDP,
+    VariationalHDP,
+)
 from hdp_nb.cli.results import list_topics_of, own_label
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux, where a process may fork"
+)
 
 SEQUENCE = np.cumsum(np.random.default_rng(2).normal(size=(60, 2)), axis=0)
 SMALL = CORPUS[:20]
@@ -37,6 +50,7 @@ TEXTS = {
 }
 ROWS = {
     "mixture": (DPMixture("normal"), POINTS[:40]),
+    "mixture of groups": (HDPMixture("normal"), [POINTS[:15], POINTS[15:40]]),
     "mixture of counts": (DPMixture("multinomial"), SMALL.to_matrix().toarray()),
     **{
         f"states, {name}": (HDPHMM(sampler=name, max_states=6), SYMBOLS[:60])

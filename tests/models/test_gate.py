@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from hdp_nb import HDPHMM, HNHDP, Corpus, DPMixture, NestedDP, load_model
+from hdp_nb import HDPHMM, HNHDP, Corpus, DPMixture, HDPMixture, NestedDP, load_model
 from hdp_nb.mcmc.convergence import ConvergenceWarning
 from hdp_nb.models.left_out import (
     N_FOLDS,
@@ -45,6 +45,11 @@ MODELS = {
         clouds,
         {},
     ),
+    "mixture of groups": (
+        HDPMixture("normal", n_iter=12, moves=0, random_state=0),
+        clouds,
+        {"groups": np.arange(600) % 7},
+    ),
     "direct": (
         HDPHMM(emission="normal", sampler="direct", kappa=0, n_iter=8, moves=0, random_state=0),
         regimes,
@@ -62,7 +67,7 @@ MODELS = {
         regimes,
         {"lengths": [100, 150, 150], "groups": ["b", "a", "b"]},
     ),
-    "nested": (NestedDP(n_iter=2, random_state=0), kinds, {}),
+    "nested": (NestedDP(eta=0.5, n_iter=2, random_state=0), kinds, {}),
     "hybrid": (HNHDP(n_iter=2, random_state=0), kinds, {}),
 }
 
@@ -78,7 +83,7 @@ def test_a_chain_that_is_behind_is_not_shown(name, tmp_path):
     assert f"Chain {1 - best} is " in model.verdict_.found
     for row in model.trace_:
         assert np.array_equal(model.trace_[row], model.traces_[row][best])
-    samples = model.samples_["z"] if isinstance(model, DPMixture) else model.samples_
+    samples = model.samples_["z"] if isinstance(model.samples_, dict) else model.samples_
     assert len(samples) == len(model.sample_chain_)
     model.save(tmp_path / "model.npz")
     again = load_model(tmp_path / "model.npz")

@@ -78,6 +78,9 @@ class AsEarlier:
         pi = self.one.transform(X)[:, self.order]
         return pi / pi.sum(axis=1, keepdims=True)
 
+    def cluster_proba(self, X):
+        return self.one.cluster_proba(X)
+
     def top_words(self, n):
         words = self.one.top_words(n)
         return [words[k] for k in self.order]

@@ -17,6 +17,7 @@ from hdp_nb.models.loading import (
     HNHDP,
     LDA,
     DPMixture,
+    HDPMixture,
     NestedDP,
     OnlineHDP,
     TreeHDP,
@@ -53,6 +54,11 @@ WORDS = dict.fromkeys(
     "it wants NumPy's and its own words in an error that says what X must be",
 )
 FLAT = {"check_fit1d": "it takes a flat array for a mistake, and it is one number per step"}
+GROUPS = dict.fromkeys(
+    """check_transformer_data_not_an_array check_transformer_general
+    check_methods_sample_order_invariance check_methods_subset_invariance""".split(),
+    "it takes what transform returns for a row for each row of X, and it has one for each group",
+)
 chains = dict(n_iter=2, thin=1, n_chains=1)
 
 
@@ -75,6 +81,7 @@ MODELS = [
     (NestedDP(n_clusters=3, **chains), FRACTIONS),
     (HNHDP(n_clusters=3, n_topics=2, **chains), FRACTIONS),
     (DPMixture("normal", n_iter=2, n_chains=1), {}),
+    (HDPMixture("normal", n_iter=2, n_chains=1), GROUPS),
     (HDPHMM(emission="normal", moves=0, init=1, **chains), ORDER | WORDS | LENGTHS),
     (HDPHMMOfX(emission="normal", moves=0, init=1, **chains), ORDER | WORDS | FLAT),
 ]

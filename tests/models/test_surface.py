@@ -15,10 +15,11 @@ from hdp_nb.models.base import SampledModel
 from hdp_nb.models.parameters import SHARED
 from hdp_nb.sequences.finite import FiniteHMM
 
-FIRST = {"LDA": "n_topics", "TreeHDP": "levels", "DPMixture": "likelihood", "FiniteHMM": "n_states"}
+FIRST = {"LDA": "n_topics", "TreeHDP": "levels", "FiniteHMM": "n_states"}
+FIRST |= dict.fromkeys(["DPMixture", "HDPMixture"], "likelihood")
 MODELS = [
     *(hdp_nb.HDP, hdp_nb.LDA, hdp_nb.TreeHDP, hdp_nb.VariationalHDP, hdp_nb.OnlineHDP),
-    *(hdp_nb.DPMixture, hdp_nb.HNHDP, hdp_nb.NestedDP, hdp_nb.HDPHMM, FiniteHMM),
+    *(hdp_nb.DPMixture, hdp_nb.HDPMixture, hdp_nb.HNHDP, hdp_nb.NestedDP, hdp_nb.HDPHMM, FiniteHMM),
 ]
 SAMPLED = [kind for kind in MODELS if issubclass(kind, SampledModel)]
 RUN = "n_iter burn_in thin n_chains n_jobs random_state verbose".split()
@@ -42,7 +43,7 @@ def test_constructors_take_keywords(kind):
     own = takes(kind)
     free = [name for name, of in own.items() if of.kind is not of.KEYWORD_ONLY]
     assert free == [name for of, name in FIRST.items() if of == kind.__name__]
-    assert len(own) <= (15 if kind is hdp_nb.HDP else 16)
+    assert len(own) <= 16
     assert not [name for name in own if re.search(r"_priors?$|^learn_|^max_time", name)]
     assert [*kind().get_params(deep=False)] == sorted(own)
     assert clone(kind()).get_params() == kind().get_params()
@@ -122,8 +123,9 @@ def test_what_is_not_taken_is_named(make, message):
         hdp_nb.HDP(seed_words=SeedWords({"sea": [0, 1]}, 3)),
         hdp_nb.TreeHDP([], concentrations=[Gamma(2, 1), 0.5]),
         hdp_nb.DPMixture("multinomial", alpha=LogNormal(0, 1), moves=Moves(3, scans=1)),
+        hdp_nb.HDPMixture("multinomial", gamma=LogNormal(0, 1), moves=Moves(3, scans=1)),
     ],
-    ids=["priors", "moves", "seed words", "list", "mixture"],
+    ids=["priors", "moves", "seed words", "list", "mixture", "mixture of groups"],
 )
 @pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
 def test_objects_are_copied_and_kept(model, tmp_path):
@@ -142,6 +144,7 @@ def test_objects_are_copied_and_kept(model, tmp_path):
 @pytest.mark.parametrize("seconds", [0, -1, "long"])
 def test_no_time_at_all(kind, seconds):
     "The check of `max_time` comes before the first sweep."
-    X = np.arange(8) % 3 if kind in (hdp_nb.HDPHMM, hdp_nb.DPMixture) else np.eye(4, dtype=int)
+    flat = hdp_nb.HDPHMM, hdp_nb.DPMixture, hdp_nb.HDPMixture
+    X = np.arange(8) % 3 if kind in flat else np.eye(4, dtype=int)
     with pytest.raises(ValueError, match="max_time must be"):
         kind(n_iter=2).fit(X, max_time=seconds)

@@ -156,6 +156,28 @@ def test_exact_with_gamma_free():
     assert max(largest_error(estimates, exact.mean)) < 0.015 and abs(gamma / exact.gamma - 1) < 0.05
 
 
+@pytest.mark.parametrize("kind", ["words", "nested"])
+def test_exact_with_eta_free(kind):
+    "Against the enumeration on a grid of eta."
+    model = Model([[0, 0], [1, 2], [1]], 3, 2, 2, 1.3, 0.7, 1.2, 0.4, kind)
+    grid, total, mean, together = np.exp(np.linspace(np.log(1e-3), 2.5, 40)), 0.0, 0.0, 0.0
+    for eta in grid:
+        model.eta = eta
+        for c, q, z in model.configurations():
+            weight = eta**2 * np.exp(model.log_joint(c, q, z) - 2 * eta)  # one eta for d log eta
+            total += weight
+            mean += weight * eta
+            together += weight * np.equal.outer(c, c)
+    model.eta = 0.4
+    sampler, etas = make_sampler(model, eta_prior=(2, 2)), []
+    found = np.zeros((3, 3))
+    for state, _ in sweeps(sampler, 15_000):
+        etas.append(float(state.eta))
+        found += np.equal.outer(state.c, state.c) / 15_000
+    assert abs(np.mean(etas) / (mean / total) - 1) < 0.03
+    assert np.abs(found - together / total).max() < 0.015
+
+
 LC = Model(
     [[0, 0], [0, 1], [1]], 2, 3, 2, 1.0, 1.0, 1.2, 0.4, "topics", shared=True
 )  # with every document a cluster, the LC-HDP
@@ -244,7 +266,7 @@ def test_log_mixture(case):
     for _ in range(4):
         state, info = sampler.sweep(rng, state)
     counts = sampler.snapshot(state)
-    predictive = nested_predictive(counts, model.K, model.L, model.alpha, model.beta, model.eta)
+    predictive = nested_predictive(counts, model.K, model.L, model.alpha, model.beta)
     own = np.repeat(counts.c, sampler.corpus.doc_lengths)
     if not model.shared:  # predictions are for clusters with an epsilon of their own
         assert np.isclose(info["log_mixture"], predictive.log_p[sampler.corpus.x, own].sum())
@@ -255,9 +277,7 @@ def test_log_joint(case):
     model = TINY[case]
     sampler = make_sampler(model)
     state, s = list(sweeps(sampler, 4))[-1]
-    ours = _log_words(sampler.data.words, s, sampler.prior.eta) + _log_rest(
-        s, sampler.prior, model.gamma
-    )
+    ours = _log_words(sampler.data.words, s, sampler.eta) + _log_rest(s, sampler.prior, model.gamma)
     assert np.isclose(
         ours,
         model.log_joint(
@@ -271,14 +291,15 @@ def test_log_joint(case):
 # ---------------------------------------------------------------- Geweke: everything free
 
 
-@pytest.mark.parametrize("right", [True, False])
-def test_geweke(right):
-    lengths, V, K, L, eta, a, b = [3, 0, 2, 3], 3, 3, 2, 0.5, 1.5, 0.8
+@pytest.mark.parametrize("wrong", [None, "gamma", "eta"])
+def test_geweke(wrong):
+    "The prior of one concentration is not that of the chain: this must be seen."
+    lengths, V, K, L, a, b = [3, 0, 2, 3], 3, 3, 2, 1.5, 0.8
     offsets, prior = np.append(0, np.cumsum(lengths)), (2.0, 2.0)
     document = np.repeat(np.arange(4), lengths)
 
     def prior_draw(rng):
-        gamma = rng.gamma(prior[0]) / prior[1]
+        gamma, eta = rng.gamma(prior[0], size=2) / prior[1]
         q = np.zeros(V, np.int64)
         while not 0 < q.sum() < V:  # pi and q jointly truncated
             pi = rng.beta(a, b)
@@ -290,25 +311,34 @@ def test_geweke(right):
         )
         s = np.where(rng.random(len(document)) < eps[c[document]], 0, c[document] + 1)
         z = np.array([r * L + rng.choice(L, p=w[r]) for r in s])
-        return NestedState(z, c, q, np.array(pi), np.array(gamma), np.array(0))
+        return NestedState(z, c, q, *map(np.array, (pi, gamma, eta, 0)))
 
     def data_draw(rng, state):
         "Words given topics: an urn over the support of each."
         seen, x = np.zeros(((K + 1) * L, V)), np.zeros(len(document), np.int32)
         for i, t in enumerate(state.z):
-            weight = (seen[t] + eta) * (state.q == (1 if t < L else 0))
+            weight = (seen[t] + state.eta) * (state.q == (1 if t < L else 0))
             x[i] = rng.choice(V, p=weight / weight.sum())
             seen[t, x[i]] += 1
         return x
 
     def sweep(rng, state, x):
-        claimed = prior if right else (4.0, 2.0)
-        sampler = NestedSampler(Corpus(x, offsets, n_words=V), K, L, a, b, 1.0, claimed, eta)
+        priors = {name: (4.0, 2.0) if name == wrong else prior for name in ("gamma", "eta")}
+        sampler = NestedSampler(
+            Corpus(x, offsets, n_words=V),
+            K,
+            L,
+            a,
+            b,
+            conc_cluster_prior=priors["gamma"],
+            eta_prior=priors["eta"],
+        )
         return sampler.sweep(rng, state)[0]
 
     def statistics(state, x):
         return {
             "gamma": float(state.conc_cluster),
+            "eta": float(state.eta),
             "pi": float(state.pi),
             "clusters": float(len(set(state.c.tolist()))),
             "global words": float(state.q.sum()),
@@ -324,10 +354,10 @@ def test_geweke(right):
         data_draw,
         sweep,
         statistics,
-        n_draws=1000 if right else 300,
+        n_draws=300 if wrong else 1000,
         n_rounds=3,
     )
-    assert max(map(abs, z.values())) < 4 if right else abs(z["gamma"]) > 6, z
+    assert abs(z[wrong]) > 6 if wrong else max(map(abs, z.values())) < 4, z
 
 
 # ---------------------------------------------------------------- bookkeeping
@@ -487,6 +517,7 @@ def test_where_chains_begin():
     [
         ("eta", 0),
         ("eta", 1e-4),
+        ("eta_prior", (1,)),
         ("conc_global", 0),
         ("conc_local", -1),
         ("conc_cluster", np.nan),
@@ -520,7 +551,7 @@ def kept():
     return (
         sampler.snapshot(state),
         state,
-        nested_predictive(sampler.snapshot(state), 8, 4, 1.3, 0.6, 0.2),
+        nested_predictive(sampler.snapshot(state), 8, 4, 1.3, 0.6),
     )
 
 
@@ -647,7 +678,7 @@ def test_results(model, tmp_path):
     probability = model.cluster_proba(corpus40)
     assert probability.shape == (40, C + 1) and np.allclose(probability.sum(axis=1), 1)
     if model.categories is None:
-        assert (model.predict(corpus40) == model.labels_).mean() > 0.8
+        assert (model.predict(corpus40) == model.labels_).mean() > 0.7
     assert (
         len(model.samples_) == len(model.sample_chain_) == 3 * model.n_chains
         and len(model.top_words(3)) == T
@@ -668,6 +699,7 @@ def test_results(model, tmp_path):
         "n_global_words",
         "global_share",
         "conc_cluster",
+        "eta",
         "accepted",
         "log_mixture",
         "share_1",
@@ -707,9 +739,69 @@ def test_a_document_without_tokens_has_no_cluster():
     model = HNHDP(**quick).fit(corpus40)
     new = Corpus.from_docs([[], [0, 1]], n_words=60)
     assert model.predict(new)[0] == -1 <= 0 <= model.predict(new)[1]
-    sizes = np.bincount(model.labels_) + model.conc_cluster_ / 12
-    expected = sizes / (40 + model.conc_cluster_)
-    assert np.allclose(model.cluster_proba(new)[0, :-1], expected)
+    one = model.one_sample()
+    sizes = np.bincount(one.labels_) + one.conc_cluster_ / 12
+    expected = sizes / (40 + one.conc_cluster_)
+    assert np.allclose(one.cluster_proba(new)[0, :-1], expected)
+
+
+def part_of(labels, members):
+    "The label that more than half of some documents have, -1 if there is none."
+    n = np.bincount(labels[members])
+    return int(n.argmax()) if 2 * n.max() > n.sum() else -1
+
+
+def test_doubt_is_in_the_probabilities_of_clusters():
+    """They are averages over samples, each cluster of which is a part of one that is shown, or of
+    none; those of one sample, as a control, say nothing of the others.
+    """
+    corpus, _ = make_nested(80, 8, n_clusters=6, random_state=2)
+    model = NestedDP(n_clusters=12, n_topics=3, n_iter=40, random_state=0).fit(corpus)
+    C, proba, expected = model.n_clusters_, model.cluster_proba(), np.zeros((80, model.n_clusters_))
+    for sample in model.samples_:
+        for k in range(len(sample.m_k)):
+            members = np.flatnonzero(sample.c == k)
+            if (to := part_of(model.labels_, members)) >= 0:
+                expected[members, to] += 1 / len(model.samples_)
+    assert np.allclose(proba[:, :C], expected) and np.allclose(proba.sum(axis=1), 1)
+    assert 0.3 < proba[:, :C].max(axis=1).mean() < 0.98
+    assert (model.one_sample().cluster_proba().max(axis=1) == 1).all()
+    there = model.cluster_draws()
+    for row, sample in zip(there, model.samples_):
+        for k in range(C):
+            both = np.bincount(sample.c[model.labels_ == k], minlength=len(sample.m_k))
+            size = sample.m_k + (model.labels_ == k).sum() - both  # in either
+            same = np.flatnonzero(2 * both > size)
+            assert row[k] == (sample.m_k[same[0]] / 80 if len(same) else 0)
+    chains = [(there > 0)[model.sample_chain_ == c].mean(axis=0) for c in {*model.sample_chain_}]
+    assert np.allclose(model.cluster_existence_, np.mean(chains, axis=0))
+
+
+def clusters_without_topics(model):
+    "Clusters with local tokens none of whose topics in the sample that is shown are shown."
+    sample, to = model.samples_[model.best_], model._matched()[model.best_]
+    known = np.unique(sample.cluster[sample.cluster >= 0])
+    return len(set(known.tolist()) - {*sample.cluster[to < model.n_topics_].tolist()})
+
+
+@pytest.mark.parametrize("kind", [NestedDP, HNHDP])
+def test_clusters_topics_and_trace_are_of_one_chain(kind, monkeypatch):
+    "A topic need not exist in half of the samples where its cluster would have none."
+    corpus, _ = make_nested(80, 8, n_clusters=6, random_state=2)
+    options = dict(n_clusters=12, n_topics=3, n_iter=40, n_chains=3)
+    without = []
+    for seed in range(3):
+        model = kind(**options, random_state=seed).fit(corpus)
+        of = model.sample_chain_[model.best_]
+        assert np.array_equal(model.trace_["log_joint"], model.traces_["log_joint"][of])
+        assert clusters_without_topics(model) == 0
+        assert model.components_.shape[0] == model.n_topics_ == len(model.existence_)
+        assert model.consensus_as_shown().n_components >= np.sum(model.existence_ > 0.5)
+        with monkeypatch.context() as plain:
+            plain.delattr(kind.__mro__[1], "_rows")
+            model._show()
+        without.append(clusters_without_topics(model))
+    assert max(without) > 0
 
 
 def test_scores():

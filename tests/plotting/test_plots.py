@@ -317,7 +317,7 @@ def test_bars():
         (lambda: plot_shares(-THETA, [1] * 4), "doc_topic"),
         (lambda: plot_shares(SimpleNamespace(transform=None), [1] * 4), "doc_topic"),
         (lambda: plot_shares(THETA, [1] * 4, weights=[1]), "weights"),
-        (lambda: plot_shares(THETA, [1, 2, 2, 2], weights=[0, 1, 1, 1]), "weights"),
+        (lambda: plot_shares(THETA, [1, 2, 2, 2], weights=[0] * 4), "weights"),
         (lambda: plot_shares(THETA, [1] * 4, labels=["a"]), "labels"),
         (lambda: plot_shares(THETA, [1] * 4, kind="pie"), "kind"),
         (lambda: plot_shares(THETA, [1] * 4, n_topics=True), "n_topics"),

@@ -764,8 +764,7 @@ def test_bad_groups():
     model = HDPHMM(n_chains=1, n_iter=2).fit(X, lengths, groups=[7, 8])
     for groups, message in (
         (None, "given for every sequence"),
-        ([7, 9], "among those of the fit .7, 8., got 9"),
-        (["7", "8"], "among those"),
+        (["7", "8"], "of the kind of those of the fit .7, 8., got '7'"),
         ([7], "each of the 2"),
     ):
         for call in (model.score, model.score_samples, model.predict, model.predict_proba):
@@ -1070,13 +1069,17 @@ def test_a_list_of_arrays_is_one_of_sequences():
         joined = quick().fit(X, lengths)
         assert (model.labels_ == joined.labels_).all()
         for ask in ("score_samples", "predict", "predict_proba"):
-            assert (getattr(model, ask)((*parts,)) == getattr(joined, ask)(X, lengths)).all()
+            got, whole = getattr(model, ask)((*parts,)), getattr(joined, ask)(X, lengths)
+            assert (
+                np.concatenate(got) if isinstance(got, list) else got
+            ).tolist() == whole.tolist()
+            assert isinstance(got, list) == (ask != "score_samples")
         with pytest.raises(ValueError, match="lengths must be None where X is a list of sequences"):
             model.score([*parts], lengths)
         with pytest.raises(ValueError, match="X has 3 features|columns of the fit"):
             model.predict([np.zeros((4, 3))])
     grouped = quick().fit([*y], groups=["a", "b", "a"])
-    assert grouped.predict([*y], groups=["a", "b", "a"]).shape == (60,)
+    assert [len(z) for z in grouped.predict([*y], groups=["a", "b", "a"])] == [20, 20, 20]
     assert (quick().fit(y[0].tolist()).labels_ == quick().fit(y[0]).labels_).all()
     uneven = check_sequences([[0, 1, 2], [2], []], None, "categorical", None)[1]
     assert uneven.offsets.tolist() == [0, 3, 4, 4] and uneven.data.tolist() == [0, 1, 2, 2]

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import matplotlib.figure
+import matplotlib.pyplot as plt
 import pytest
 from matplotlib import rcParams
 from matplotlib.colors import to_hex
@@ -45,6 +47,36 @@ def test_new_figure_has_its_size_and_follows_the_style_in_force():
     assert fig._repr_png_().startswith(b"\x89PNG")
     with context("dark_background"):
         assert to_hex(new_figure(3, 2).get_facecolor()) == "#000000"
+
+
+SCRIPT = """
+import sys
+from hdp_nb.plotting.plots import plot_trace
+before = plot_trace({"n_topics": [1, 2, 3]})
+assert "matplotlib.pyplot" not in sys.modules
+import matplotlib.pyplot as plt
+assert not plt.get_fignums()
+figure = plot_trace({"n_topics": [1, 2, 3]})
+assert plt.gcf() is figure
+plt.savefig(sys.argv[1])
+figure.savefig(sys.argv[2])
+plt.close()
+assert not plt.get_fignums()
+"""
+
+
+def test_pyplot_of_a_script_saves_the_figure(tmp_path):
+    """`plt.savefig` writes what was drawn; before pyplot is imported nothing of it is touched."""
+    files = [str(tmp_path / name) for name in ("a.png", "b.png")]
+    subprocess.run([sys.executable, "-c", SCRIPT, *files], check=True)
+    a, b = (plt.imread(file) for file in files)
+    assert a.shape == b.shape and (a == b).all() and a.std() > 0.01
+
+
+def test_threads_do_not_touch_pyplot():
+    with ThreadPoolExecutor(1) as pool:
+        fig = pool.submit(new_figure, 3, 2).result()
+    assert not any(plt.figure(number) is fig for number in plt.get_fignums())
 
 
 def test_tidy_keeps_the_sides_that_are_named():

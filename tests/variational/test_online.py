@@ -6,6 +6,7 @@ import copy
 import logging
 import pickle
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,19 +39,23 @@ from hdp_nb.variational.moves import (
     BirthRules,
     Newborn,
     _fit_birth,
+    absent_share,
     apply_birth,
     apply_splits,
     birth_gain,
     delete_change,
+    delete_memory,
     fit_birth,
     judge_trials,
     merge_candidates,
     merge_change,
+    merge_memory,
     no_worse,
     online_step,
     prune,
     split_gain,
     topic_terms,
+    unlike,
 )
 from hdp_nb.variational.online import (
     Candidate,
@@ -456,7 +461,12 @@ def test_what_all_topics_have_a_little_of_is_born():
     errors = lambda gain: gain.sum() / max(np.sqrt((gain**2).sum()), 1e-9)
     trials = zip(*fit_trials(rng, state, one, E1, found, np.arange(11), options))
     births = [fit_birth(rng, state, one, E1, found, options) for _ in range(8)]
-    gains = np.array([errors(birth_gain(state, other, cut, taken, options)) for taken in births])
+    gains = np.array(
+        [
+            errors(birth_gain(state, apply_birth(state, taken), other, cut, options))
+            for taken in births
+        ]
+    )
     bars = np.array(
         [
             (phi.T @ (new / new.sum())).argmax()
@@ -1033,13 +1043,13 @@ class WholeOnline(OnlineHDP):
     first.
     """
 
-    def _corpus(self, X, reset=False, min_tokens=1):
+    def _corpus(self, X, *args, **kwargs):
         if not isinstance(X, Corpus):
             try:
                 X = sp.csr_array(X).ceil() if sp.issparse(X) else np.ceil(X)
             except TypeError:
                 pass
-        return super()._corpus(X, reset, min_tokens)
+        return super()._corpus(X, *args, **kwargs)
 
 
 @parametrize_with_checks([WholeOnline(n_topics=4, batch_size=20, n_passes=2)])
@@ -1072,3 +1082,81 @@ def test_what_is_true_or_false_is_nothing_else(bars):
                 getattr(OnlineHDP(split_merge=value), learn)(bars[0])
     for value in (True, 0, 1, np.bool_(False), np.int64(1)):
         OnlineHDP(split_merge=value).partial_fit(bars[0][:5])
+
+
+# ---------------------------------------------------------------- sorted by subject
+
+
+def subjects(seed=3):
+    "Documents sorted by their main subject of eight, and the words of the subjects."
+    rng = np.random.default_rng(seed)
+    words = rng.dirichlet(np.full(800, 0.05), 8)
+    shares = rng.dirichlet(np.full(8, 0.05), 3200)
+    docs = [rng.choice(800, 60, p=p @ words) for p in shares]
+    order = np.argsort(shares.argmax(axis=1), kind="stable")
+    return Corpus.from_docs([docs[j] for j in order], n_words=800), words
+
+
+def found_subjects(model, words):
+    "How many subjects have a topic of nearly their words."
+    unit = lambda a: a / np.linalg.norm(a, axis=1, keepdims=True)
+    return int(((unit(words) @ unit(model.components_).T).max(axis=1) > 0.9).sum())
+
+
+def test_a_stream_that_is_sorted_by_subject(monkeypatch, caplog):
+    """Topics are born where the subject changes, and those of subjects that are over stay; without
+    the two, as a control, most subjects are lost. In random order no minibatch is unlike others.
+    """
+    corpus, words = subjects()
+
+    def learn(rows):
+        model = OnlineHDP(random_state=0)
+        for part in np.array_split(rows, 16):
+            model.partial_fit(corpus[part])
+        return model
+
+    with caplog.at_level("WARNING", logger="hdp_nb"):
+        model = learn(np.arange(3200))
+    told = [record.getMessage() for record in caplog.records]
+    assert sum("is unlike the" in line and "born" in line for line in told) >= 3
+    assert model.trace_["births"].sum() >= 2 and found_subjects(model, words) >= 6
+    caplog.clear()
+    shuffled = learn(np.random.default_rng(0).permutation(3200))
+    assert len(caplog.records) <= 1 and found_subjects(shuffled, words) >= 7
+    nothing = lambda state, *others: (state, 0)
+    monkeypatch.setattr("hdp_nb.variational.moves.births_at_once", nothing)
+    monkeypatch.setattr("hdp_nb.variational.moves.absent_share", lambda state, n, _: 0 * n[0])
+    assert found_subjects(learn(np.arange(3200)), words) < found_subjects(model, words)
+
+
+def test_what_is_over_is_remembered():
+    "Against sums over the tokens that topics remember."
+    rng = np.random.default_rng(0)
+    state = first_online_state(rng, 6, 3, 1.0, 1.0, 0.2)
+    state = state._replace(lam=0.2 + rng.gamma(1, 300, (6, 3)))
+    n = np.array([[5.0, 0, 40], [2, 0, 60]])
+    absent = absent_share(state, n, 10.0)
+    mass = (state.lam - 0.2).sum(axis=0)
+    expected = 1 - 10 * n.sum(axis=0) / mass
+    assert np.allclose(absent, np.where(expected > 0.5, expected, 0)) and absent[1] == 1
+    log_phi = digamma(state.lam) - digamma(state.lam.sum(axis=0))
+    best = max(  # the best mixture of the two others
+        (state.lam[:, 1] - 0.2) @ np.log(np.exp(log_phi[:, [0, 2]]) @ [w, 1 - w])
+        for w in np.linspace(0, 1, 2001)
+    )
+    exact = best - (state.lam[:, 1] - 0.2) @ log_phi[:, 1]
+    assert np.isclose(delete_memory(state, 1, np.ones(3, bool), absent), exact, rtol=0.01)
+    assert delete_memory(state, 2, np.ones(3, bool), np.zeros(3)) == 0
+    both = state.lam[:, [0]] + state.lam[:, [1]] - 0.2
+    new = digamma(both) - digamma(both.sum())
+    lost = [absent[k] * (state.lam[:, k] - 0.2) @ (new[:, 0] - log_phi[:, k]) for k in (0, 1)]
+    assert np.isclose(merge_memory(state, (0, 1), both, absent), sum(lost))
+
+
+def test_a_minibatch_that_is_unlike():
+    docs = distinct_words(Corpus.from_docs([[0, 1]] * 50 + [[2, 2]] * 50))
+    bound = np.random.default_rng(0).normal(-8, 1, 100)
+    found = SimpleNamespace(bound=bound)
+    mean, error = bound.sum() / 200, bound.std() * 10 / 200
+    assert unlike(found, docs, mean + 3.9 * error) == 0 == unlike(found, docs, -np.inf)
+    assert np.isclose(unlike(found, docs, mean + 4.1 * error), 4.1 * error)
