@@ -4,14 +4,12 @@ import multiprocessing
 import os
 import signal
 import sys
-import threading
 import time
 from collections import Counter
 
 import numpy as np
 import pytest
 from tiers import slow_unless
-from tqdm import tqdm
 
 from hdp_nb.cli import main as cli
 from hdp_nb.corpora.corpus import Corpus
@@ -95,15 +93,9 @@ def leaves(nest):
     return [leaf for part in nest for leaf in leaves(part)]
 
 
-def run_alone(fit, file):
-    "The lock of progress bars is one for all forked processes: a killed one would keep it."
-    tqdm.set_lock(threading.RLock())
-    fit(file)
-
-
 def kill(fit, file, wait):
     "Begin or continue the fit in another process, and kill that after so many seconds."
-    child = multiprocessing.get_context("fork").Process(target=run_alone, args=(fit, file))
+    child = multiprocessing.get_context("fork").Process(target=fit, args=(file,))
     child.start()
     child.join(wait)
     child.kill()

@@ -38,12 +38,12 @@ from hdp_nb.cli.results import (
 )
 from .rows import TableRows, choose_rows, data_of, family_of
 from hdp_nb.cli.runs import (
+    closing_sentences,
     concentration_of,
     sample_run,
     say,
     settle_priors,
     take_up,
-    verdict_line,
     verdict_of,
 )
 from ..corpora.order import GroupOrder, order_groups
@@ -556,13 +556,8 @@ def sentences_of(task: Task, model: Any, out: Path, verdict: dict | None) -> lis
         in_all = plural(task.rows.table.n_rows, "row")
         groups = "" if task.labels is None else f" in {plural(len({*task.labels}), 'group')}"
         found = f"{plural(n, 'cluster')} in {in_all}{groups}: {largest} of the rows."
-    sure = verdict_line(verdict)
-    advice = (verdict or {}).get("advice") or ""
-    if advice:
-        sure = sure.removesuffix(advice).strip()
-        return [f"Found: {found}", f"How sure: {sure}", f"Next: {advice}"]
     after = f"look at the {task.kind}s one by one; hdp_nb label {out} NEW_FILE labels new rows."
-    return [f"Found: {found}", f"How sure: {sure}", f"Next: {after}"]
+    return closing_sentences(found, verdict, after)
 
 # %% ../../nbs/15_cli/10_components.ipynb #a10f4b11
 def _write_results(

@@ -41,8 +41,10 @@ from hdp_nb.cli.results import (
     describe_held_out,
     describe_sweeps,
     finish_run,
+    is_listed,
     list_topics_of,
     option_name,
+    own_label,
     print_topics,
     read_json,
     score_against_unigram,
@@ -60,12 +62,12 @@ from hdp_nb.cli.runs import (
     add_chain_options,
     add_concentration,
     add_run_options,
+    closing_sentences,
     concentration_of,
     sample_run,
     say,
     settle_priors,
     take_up,
-    verdict_line,
     verdict_of,
 )
 from .shards import add_shard_commands
@@ -220,14 +222,12 @@ def _fit_source(args: argparse.Namespace) -> int:
             part, lambda m: print(hdp_nb.utils.checks.printable(f"hdp_nb: {m}"), file=sys.stderr)
         )
         documents = _Documents(corpus, train, test, rows, level, orders)
-        summary, topics = _write(args, outputs, model, documents)
+        summary, topics = _write(args, outputs, model, documents, out)
         whole = outputs.is_complete
         if whole and not summary["interrupted"]:
             finish_run(part, out, args.overwrite)
     _print_fit(summary, topics)
     if summary["interrupted"]:
-        if (summary["verdict"] or {}).get("converged") is False:
-            print(verdict_line(summary["verdict"]))
         print(
             f"Interrupted: these are the results so far, in {out}.part; the same command continues"
             " from here"
@@ -236,8 +236,8 @@ def _fit_source(args: argparse.Namespace) -> int:
     if not whole:
         print(f"Not complete: {out}.part has what could be written; the same command tries again")
         return 3
-    print(f"Results: {out} (report.html shows them all)", flush=True)
-    print(verdict_line(summary["verdict"]), flush=True)
+    shown = "quotes no texts" if args.no_texts else "quotes the texts of some documents"
+    print(f"Results: {out} (report.html shows them all, and {shown})", flush=True)
     say(args, f"Done in {time.monotonic() - begin:.0f} seconds")
     return 3 if outputs.missing else 0
 
@@ -269,8 +269,39 @@ class _Documents(NamedTuple):
     orders: dict[str, Any]
 
 
+def _count_mentions(model: Any, train: Any, test: Any, topics: list[dict]) -> None:
+    "Add to each topic how many documents mention it, held out or not, with a 90% interval."
+    mentions = hdp_nb.models.mentions
+    draws = mentions.mention_draws(model, train, fitted=True)
+    if test is not None:
+        draws = draws + mentions.mention_draws(model, test)
+    found = mentions.mention_table(model, draws)
+    for k, topic in enumerate(topics):
+        topic["documents"] = found["documents"][k]
+        for name in ("low", "high"):
+            value = found[name][k]
+            topic[f"documents_{name}"] = value if value == value else None
+
+
+def _sentences(summary: dict, topics: list[dict], n_docs: int, out: Path) -> list[str]:
+    "What was found, how sure it is, and what to do next."
+    plural, listed = hdp_nb.utils.checks.plural, [topic for topic in topics if is_listed(topic)]
+    named = [f"{own_label(topic) or ', '.join(topic['words'][:3])}" for topic in listed[:3]]
+    found = f"{plural(len(listed), 'topic')} in {plural(n_docs, 'document')}"
+    if named:
+        shares = [f"{name} ({topic['share']:.0%})" for name, topic in zip(named, listed)]
+        more = "; ..." if len(listed) > 3 else ""
+        found += f"; shares of the words: {'; '.join(shares)}{more}."
+    if named and listed[0].get("documents") is not None:
+        n, low, high = (listed[0][f"documents{end}"] for end in ("", "_low", "_high"))
+        within = "" if low is None else f" (90%: {low:,.0f} to {high:,.0f})"
+        found += f" {plural(round(n), 'document')}{within} mention the first."
+    after = f"read the documents of each topic; hdp_nb label {out} NEW_FILE labels new ones."
+    return closing_sentences(found, summary["verdict"], after)
+
+
 def _write(
-    args: argparse.Namespace, outputs: Outputs, model: Any, documents: _Documents
+    args: argparse.Namespace, outputs: Outputs, model: Any, documents: _Documents, out: Path
 ) -> tuple[dict[str, Any], list[dict]]:
     "Write all results; returns the summary of them, and the topics."
     corpus, train, test, rows, level, orders = documents
@@ -278,6 +309,7 @@ def _write(
     # An interrupted chain ends in NaN.
     done = [int((row == row).sum()) for row in stack_traces(model)["n_topics"]]
     topics = list_topics_of(model, args.top_words)
+    outputs.attempt("the counts of documents", lambda: _count_mentions(model, train, test, topics))
     for name in RESULTS:  # an interrupted run may have left others
         (part / name).unlink(missing_ok=True)
     write_tables(outputs, model, topics)
@@ -319,8 +351,10 @@ def _write(
             "the table of convergence", lambda: convergence_table(model)
         ),
         "verdict": verdict_of(model),
+        "texts": not args.no_texts,
         "settings": _settings(args),
     }
+    summary["sentences"] = _sentences(summary, topics, corpus.n_docs, out)
     if outputs.missing:
         summary["missing"] = outputs.missing
     outputs.write("summary.json", lambda path: write_json(path, summary))
@@ -347,6 +381,8 @@ def _print_fit(summary: dict, topics: list[dict]) -> None:
             )
         )
     print(f"Held out: {describe_held_out(summary)}")
+    for sentence in summary["sentences"]:
+        print(hdp_nb.utils.checks.printable(sentence))
 
 # %% ../../nbs/15_cli/01_main.ipynb #36e328fe
 def match_words(corpus: Any, model: Any) -> tuple[Any, str]:
@@ -487,6 +523,9 @@ def _add_fit(commands: Any) -> None:
         metavar="LEVELS",
         help="groups within groups: a tree with these levels of the corpus between it and its"
         " documents, outermost first, separated by commas (none)",
+    )
+    p.add_argument(
+        "--no-texts", action="store_true", help="quote no texts of documents in report.html"
     )
     _add_model(p.add_argument_group("model"))
     _add_sampling(p.add_argument_group("sampling"))

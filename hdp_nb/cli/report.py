@@ -67,6 +67,15 @@ def _sureness(topic: dict) -> list[tuple[str, str]]:
     return [(interval, "number sure"), (f"{topic['existence']:.2f}", "number")]
 
 
+def _documents(topic: dict) -> list[tuple[str, str]]:
+    "How many documents mention a topic, with the interval, if that is known."
+    if topic.get("documents") is None:
+        return []
+    low, high = topic["documents_low"], topic["documents_high"]
+    interval = "" if low is None else f" <span class='sure'>({low:,.0f} to {high:,.0f})</span>"
+    return [(f"{topic['documents']:,.0f}{interval}", "number")]
+
+
 def _bold_label(topic: dict) -> str:
     "The label of a topic in bold, if it is not made of its words."
     label = own_label(topic)
@@ -82,6 +91,7 @@ def _topic_table(topics: list[dict]) -> str:
             (f"{topic['share']:.1%}", "number"),
             (f"<span class='bar' style='width: {100 * topic['share'] / top:.1f}%'></span>", "bars"),
             *_sureness(topic),
+            *_documents(topic),
             _bold_label(topic) + html.escape(" ".join(topic["words"])),
         ]
         for topic in topics
@@ -89,8 +99,16 @@ def _topic_table(topics: list[dict]) -> str:
     ]
     tail = tail_of_topics(topics)
     sure = [("90%", "number sure"), ("exists", "number")] if "existence" in topics[0] else []
-    head = [("topic", "number"), ("share", "number"), ("", "bars"), *sure, "most probable words"]
-    return table_html(head, rows, "topics") + (f"<p class='soft'>{tail}</p>" if tail else "")
+    counted = [("documents", "number")] if _documents(topics[0]) else []
+    words = "most probable words"
+    head = [("topic", "number"), ("share", "number"), ("", "bars"), *sure, *counted, words]
+    note = (
+        "<p class='soft'>Documents: how many mention the topic, by a word that is more likely of it"
+        " than of all other topics together; in brackets the 90% interval.</p>"
+        if counted
+        else ""
+    )
+    return table_html(head, rows, "topics") + note + (f"<p class='soft'>{tail}</p>" if tail else "")
 
 # %% ../../nbs/15_cli/06_report.ipynb #95248fd6
 def _node_table(folder: Path, topics: list[dict]) -> str:
@@ -273,7 +291,7 @@ def without_empty_lines(text: str) -> str:
     return "\n".join(filter(None, text.splitlines()))
 
 
-def _render(parts: dict[str, str], texts: dict[str, str], data: Any = None) -> str:
+def _render(parts: dict[str, str], texts: dict[str, Any], data: Any = None) -> str:
     """The page of a report, from what the template report.html names.
 
     `parts` are HTML (cards, pictures, table, documents, tree, trace, agreement, convergence,
@@ -441,9 +459,8 @@ def _page(folder: Path, summary: dict[str, Any], topics: list[dict]) -> str:
         "title": f"Topics of {Path(summary['settings']['corpus']).name}",
         "corpus": str(summary["corpus"]),
         "unfinished": sweeps if summary["interrupted"] else "",
-        "verdict": "Not converged: these topics may be others in another run."
-        if (summary.get("verdict") or {}).get("converged") is False
-        else "",
+        "sentences": summary.get("sentences") or [],
+        "doubt": (summary.get("verdict") or {}).get("converged") is False,
         "map_note": shown,
         "left_out": str(summary.get("left_out") or ""),
         "missing": ", ".join(summary.get("missing", {})),

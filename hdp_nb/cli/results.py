@@ -120,7 +120,8 @@ def typical_documents(
     Parameters
     ----------
     args : argparse.Namespace
-        Where the corpus comes from: `corpus`, `column` and `format` of the command line.
+        Where the corpus comes from: `corpus`, `column` and `format` of the command line; with
+        `no_texts` no words of single documents are listed.
     model : fitted topic model
     train : Corpus
         The documents of the fit.
@@ -146,14 +147,16 @@ def typical_documents(
         for topic in topics
         if topic["share"] >= TINY_SHARE
     }
-    texts = _beginnings(args, {int(rows[j]) for js in best.values() for j in js})
+    quoted = not args.no_texts
+    numbers = {int(rows[j]) for js in best.values() for j in js if quoted}
+    texts = _beginnings(args, numbers)
     X, vocabulary = train.to_matrix(), model.vocabulary_
     found = []
     for k, js in best.items():
         for j in js:
             cells = slice(X.indptr[j], X.indptr[j + 1])
             ids, counts = X.indices[cells], X.data[cells]
-            most = ids[(-counts * model.components_[k, ids]).argsort(kind="stable")[:12]]
+            most = ids[(-counts * model.components_[k, ids]).argsort(kind="stable")[: 12 * quoted]]
             found.append(
                 {
                     "topic": k,
@@ -162,7 +165,7 @@ def typical_documents(
                     "labels": {level: str(labels[j]) for level, labels in train.groups.items()},
                     "text": texts.get(int(rows[j])),
                     "words": [vocabulary[v] if vocabulary else str(v) for v in most],
-                    "topics_of_words": _topics_of_words(model, pi[j], ids),
+                    "topics_of_words": _topics_of_words(model, pi[j], ids[: len(ids) * quoted]),
                 }
             )
     return found
@@ -774,7 +777,8 @@ def finish_run(part: Path, out: Path, overwrite: bool) -> None:
 
 # %% ../../nbs/15_cli/04_results.ipynb #71f1104a
 TINY_SHARE = 0.001
-_SURE = ("existence", "share_low", "share_high")  # what only a consensus knows of a topic
+# What only a consensus knows of a topic, and how many documents mention it.
+_SURE = ("existence", "share_low", "share_high", "documents", "documents_low", "documents_high")
 
 
 def list_topics_of(model: Any, n_words: int) -> list[dict]:

@@ -5,13 +5,12 @@
 # %% auto #0
 __all__ = ['USUAL_PRIOR', 'add_run_options', 'add_chain_options', 'say', 'add_concentration',
            'settle_priors', 'concentration_of', 'take_up', 'sample_run', 'verdict_of',
-           'verdict_line']
+           'verdict_line', 'closing_sentences']
 
 # %% ../../nbs/15_cli/07_runs.ipynb #7a0c1f04
 import argparse
 import re
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -244,19 +243,11 @@ def sample_run(
     files, written = lambda: list(part.glob(f"{name}-*.npz")), part / f"{name}.json"
     if not (old := files()):
         write_json(written, same)
-    waiting = f"Fitting {what}; the first sweep waits for the compiler"
-    note = threading.Timer(1.0, say, [args, waiting])
+    say(args, f"Fitting {what}")
     try:
-        if not old:
-            note.start()
         said_last = hdp_nb.ConvergenceWarning  # by the last line that is printed
         with warnings.catch_warnings(action="ignore", category=said_last):
-            fit(
-                model,
-                callback=lambda sweep, state: note.cancel(),
-                checkpoint=part / f"{name}.npz",
-                max_time=args.max_time,
-            )
+            fit(model, checkpoint=part / f"{name}.npz", max_time=args.max_time)
         # Settings that make no difference to the result make none to the files.
         return model.set_params(n_jobs=None, verbose=False)
     except hdp_nb.mcmc.chain.CheckpointError as error:
@@ -271,7 +262,6 @@ def sample_run(
         for path in (*old, written):
             path.unlink(missing_ok=True)
     finally:
-        note.cancel()
         if not files():  # nothing was begun, so nothing may stay
             written.unlink(missing_ok=True)
     return sample_run(args, model, fit, part, settings, data, what)
@@ -325,3 +315,24 @@ def verdict_line(verdict: dict | None) -> str:
         return "Converged? One chain cannot say; --n-chains 3 compares chains that begin far apart"
     said = f"{verdict['found']} {verdict['advice']}".strip()
     return f"Converged: {said}" if verdict["converged"] else f"NOT converged. {said}"
+
+
+def closing_sentences(found: str, verdict: dict | None, after: str) -> list[str]:
+    """Say what was found, how sure it is, and what to do next.
+
+    Parameters
+    ----------
+    found : str
+        What was found.
+    verdict : dict or None
+        As `verdict_of` returns it.
+    after : str
+        What to do next where the verdict advises nothing.
+
+    Returns
+    -------
+    list of three str
+    """
+    sure, advice = verdict_line(verdict), (verdict or {}).get("advice") or ""
+    sure = sure.removesuffix(advice).strip()
+    return [f"Found: {found}", f"How sure: {sure}", f"Next: {advice or after}"]

@@ -15,12 +15,12 @@ import numpy as np
 
 from .corpus import Corpus
 from .counting import count_texts, is_texts
+from .documents import FEW_WORDS, mean_words
 from ..utils.checks import is_missing, plain_table, plural
 
 # %% ../../nbs/01_corpora/09_frames.ipynb #0a4e1b05
 _log = logging.getLogger("hdp_nb")
 _LOOKED_AT = 1000  # cells of a column
-_FEW_WORDS = 3  # on average: a column with fewer has labels, where another has texts
 
 
 def is_column(X: Any) -> bool:
@@ -68,8 +68,7 @@ def _is_frame(X: Any) -> bool:
 def _words_a_cell(column: Any) -> float:
     "How many words a cell of a column of strings has on average; 0 where it has none."
     part = column[:_LOOKED_AT]
-    cells = [v for v in column_values(part) if isinstance(v, str) and v.strip()]
-    return float(np.mean([len(v.split()) for v in cells])) if cells else 0.0
+    return mean_words(v for v in column_values(part) if isinstance(v, str))
 
 # %% ../../nbs/01_corpora/09_frames.ipynb #0a4e1b06
 def _texts_of(X: Any) -> Any:
@@ -78,7 +77,7 @@ def _texts_of(X: Any) -> Any:
     words = {name: n for name, column in columns.items() if (n := _words_a_cell(column))}
     if not words:
         return X
-    texts = [name for name, n in words.items() if n >= _FEW_WORDS]
+    texts = [name for name, n in words.items() if n >= FEW_WORDS]
     if len(words) == 1:
         texts = [*words]
     if len(texts) != 1:

@@ -9,6 +9,7 @@ __all__ = ['BUNDLED', 'read_ldac', 'read_uci', 'iter_texts', 'read_text', 'guess
 # %% ../../nbs/01_corpora/05_readers.ipynb #4a2b1926
 import itertools
 import json
+import logging
 import os
 import re
 import warnings
@@ -26,13 +27,14 @@ from .corpus import CORPUS_FORMAT, CORPUS_VERSION, Corpus
 from .counting import CountOptions, check_count_options, count_texts
 from .documents import TEXT_FORMATS, Texts, guess_text_format, standard_input
 from .tables import TABLE_FORMATS, guess_table, read_counts, read_records
-from ..utils.checks import MAX_INT32, check_labels, check_vocab, int_array
+from ..utils.checks import MAX_INT32, check_labels, check_vocab, int_array, plural
 from hdp_nb.utils.files import (
     append_counts,
     check_claim,
     finish_tokens,
     load_npz,
     open_lines,
+    plain_name,
     reading,
     vocab_path,
 )
@@ -344,6 +346,8 @@ def read_text(
     """
     check_count_options(options)
     texts = Texts(path, column, format, encoding)
+    if texts.column != column:
+        _log.warning("the documents are the texts of column %r", texts.column)
     try:
         corpus = count_texts(texts, **options)
     except ValueError as error:
@@ -354,6 +358,7 @@ def read_text(
     return corpus
 
 # %% ../../nbs/01_corpora/05_readers.ipynb #65eda8fe
+_log = logging.getLogger("hdp_nb")
 BUNDLED = ("sotu", "kjv", "jargon", "alice", "alice-words")
 
 
@@ -387,7 +392,7 @@ def guess_format(path: Path, encoding: str | None = None, column: str | None = N
     """
     if path.is_dir():
         return "text"
-    name = path.name.removesuffix(".gz")
+    name = plain_name(path)
     for format, telling in {
         "npz": name.endswith(".npz"),
         "ldac": name.endswith(".ldac"),
@@ -496,6 +501,8 @@ def load_corpus(
         return read_counts(path, format, vocab=words, say=guessed, **options)
     if format in ("json", "jsonl", "parquet") and not options:
         if (counts := read_records(path, format)) is not None:
+            n, m = plural(counts.n_docs, "document"), plural(counts.n_words, "word")
+            _log.warning("read as counts, or lists of words: %s, %s", n, m)
             return counts
     if format in TEXT_FORMATS:
         return read_text(path, format=format, **options)

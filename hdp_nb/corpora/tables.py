@@ -23,17 +23,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from .corpus import Corpus
-from .documents import RECORDS
+from .documents import FEW_WORDS, RECORDS, is_number, mean_words
 from .order import names_rows
 from ..utils.checks import MAX_INT32, plural
-from ..utils.files import check_claim, open_bytes, open_lines, reading
+from ..utils.files import check_claim, open_bytes, open_lines, plain_name, reading
 
 # %% ../../nbs/01_corpora/10_tables.ipynb #0b5f1c06
 TABLE_FORMATS = ("wide", "long", "baskets", "mtx", "npy", "h5ad")
 _log = logging.getLogger("hdp_nb")
 _LOOKED_AT = 200  # lines
 _SHORT = 60  # characters of the name of an item
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 _WHOLE = re.compile(r"\s*\d+(\.0*)?\s*")
 _DELIMITERS = ",;\t|"
 _BROKEN = (ValueError, OSError, EOFError, zlib.error)  # the reader of texts says why
@@ -88,7 +87,7 @@ def _look(rows: list[list[str]]) -> _Look | None:
     if not body or len(head) < 2 or any(len(row) != len(head) for row in body):
         return None
     columns = [[row[j] for row in body if row[j].strip()] for j in range(len(head))]
-    numeric = [bool(column) and all(map(_NUMBER.fullmatch, column)) for column in columns]
+    numeric = [bool(column) and all(map(is_number, column)) for column in columns]
     cells = itertools.chain(*itertools.compress(columns, numeric))
     return _Look(head, body, numeric, all(map(_WHOLE.fullmatch, cells)))
 
@@ -98,7 +97,7 @@ def _is_baskets(rows: list[list[str]], n_columns: int) -> bool:
     items = [item.strip() for row in rows for item in row if item.strip()]
     if n_columns < 2 or len(items) < 20 or any(len(item) > _SHORT for item in items):
         return False
-    if sum(_NUMBER.fullmatch(item) is not None for item in items) > 0.1 * len(items):
+    if sum(map(is_number, items)) > 0.1 * len(items):
         return False
     n = Counter(items)
     first = [item.strip() for item in rows[0] if item.strip()]
@@ -144,24 +143,37 @@ def guess_table(path: Path, encoding: str | None = None) -> str | None:
         rows = list(itertools.islice(table_lines(path, encoding), _LOOKED_AT))
     except _BROKEN:
         return None
-    wanted = Path(path.name.removesuffix(".gz")).suffix.lower()
+    wanted = Path(plain_name(path)).suffix.lower()
     if len(rows) > 1 and wanted in (".csv", ".tsv", "") and _is_baskets(rows, len(rows[0])):
         return "baskets"
     look = _look(rows)
     return None if look is None else _guess_kind(path, look)
 
 # %% ../../nbs/01_corpora/10_tables.ipynb #0b5f1c08
+def _is_pairs(look: _Look) -> bool:
+    "Whether two columns can be documents and items: names that recur, and no texts."
+    columns = [[row[j].strip() for row in look.body] for j in range(2)]
+    recur = all(2 * len({*column}) <= len(column) for column in columns)
+    distinct = len({*zip(*columns)}) == len(look.body)
+    return recur and distinct and not look.numeric[1] and mean_words(columns[1]) < FEW_WORDS
+
+
 def _guess_kind(path: Path, look: _Look) -> str | None:
     "Whether a table is wide or long."
     n_numbers = sum(look.numeric)
     short = all(len(row[j]) <= _SHORT for row in look.body for j in look.named)
-    if not short or not n_numbers or all(_NUMBER.fullmatch(name) for name in look.head[1:]):
+    if len(look.head) == 2 and short and _is_pairs(look):
+        pairs = "hdp_nb fit FILE --format long (lines of document and item)"
+        texts = f"hdp_nb fit FILE --column {look.head[1].strip()} (texts)"
+        raise _ambiguous(path, pairs, texts)
+    if not short or not n_numbers or all(map(is_number, look.head[1:])):
         return None
     recur = lambda j: len({row[j] for row in look.body}) < len(look.body)
     wide, long = "hdp_nb fit FILE --format wide (counts)", "hdp_nb fit FILE --format long (triples)"
     cells = {row[j].strip() for row in look.body for j in range(len(look.head)) if look.numeric[j]}
     if cells <= {"0", "1"} and len(look.body) > 1 and n_numbers > 1:
-        raise _ambiguous(path, wide, "Python's DPMixture('categorical').fit(rows) (answers)")
+        answers = "hdp_nb clusters FILE --likelihood categorical (rows of answers)"
+        raise _ambiguous(path, wide, answers)
     if len(look.head) == 3 and look.numeric[2] and look.whole:
         if len(look.named) == 2 or (look.named == [1] and recur(0)):
             return "long" if recur(0) or recur(1) else None
@@ -270,7 +282,7 @@ def _read_long(path: Path, encoding: str | None) -> _Table:
         raise ValueError(f"its lines should be document, item, count, got {len(head)} fields")
 
     def cells():
-        if len(head) == 3 and _NUMBER.fullmatch(head[2]):  # no header
+        if len(head) == 3 and is_number(head[2]):  # no header
             yield head[0], head[1], _as_count(head[2], "line 1")
         for i, row in enumerate(table, 2):
             if len(row) != len(head):
@@ -412,7 +424,13 @@ def read_counts(
         if transpose:
             counts, words, groups = counts.T, None, {}
             words = _distinct(found.rows) if found.rows else None
-        corpus = Corpus.from_matrix(counts, vocab or words, groups)
+        try:
+            corpus = Corpus.from_matrix(counts, vocab or words, groups)
+        except ValueError as error:
+            if "Fractions" in str(error) or "Negative" in str(error):
+                others = "hdp_nb clusters and hdp_nb states take rows of measurements"
+                raise ValueError(f"{error}; {others}") from None
+            raise
     if say:
         n, m = plural(corpus.n_docs, "document"), plural(corpus.n_words, "word")
         turn = "" if format in ("long", "baskets") else "; transpose=True if documents are columns"
@@ -420,6 +438,27 @@ def read_counts(
     return corpus
 
 # %% ../../nbs/01_corpora/10_tables.ipynb #0b5f1c11
+def _as_cell(value: Any) -> str:
+    "A value as a table of text would have it; a text of several lines as one that is too long."
+    if isinstance(value, (bool, dict, list, bytes)):
+        return " " * (_SHORT + 1)
+    return "" if value is None else str(value)
+
+
+def _triples_of(path: Path, records: list[Any]) -> Corpus | None:
+    "A corpus of records of a document, an item and a count; None where they are others."
+    names = [*records[0]] if isinstance(records[0], dict) else []
+    if len(names) != 3 or any(not isinstance(r, dict) or [*r] != names for r in records):
+        return None
+    rows = [[_as_cell(record[name]) for name in names] for record in records]
+    look = _look([names, *rows[:_LOOKED_AT]])
+    if look is None or _guess_kind(path, look) != "long":
+        return None
+    cells = ((a, b, _as_count(n, f"record {i}")) for i, (a, b, n) in enumerate(rows))
+    table = _triples(cells)
+    return Corpus.from_matrix(table.counts, table.words)
+
+
 def _of_records(records: Iterable[Any]) -> Corpus | None:
     "A corpus of records that are lists of words, or from words to numbers; None of others."
     records = list(records)
@@ -461,7 +500,11 @@ def read_records(path: Path, format: str, encoding: str | None = None) -> Corpus
     """
     with reading(path, format):
         records = (record for _, record in RECORDS[format](path, encoding))
-        first = next(records, None)
-        if first is None or _of_records([first]) is None:
+        begin = list(itertools.islice(records, _LOOKED_AT))
+        if not begin:
             return None
-        return _of_records(itertools.chain([first], records))
+        if _triples_of(path, begin) is not None:
+            return _triples_of(path, [*begin, *records])
+        if _of_records(begin[:1]) is None:
+            return None
+        return _of_records(itertools.chain(begin, records))

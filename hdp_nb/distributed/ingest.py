@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 import hdp_nb
 from ..corpora.corpus import Corpus
@@ -49,6 +48,7 @@ from .pieces import Piece, Source, pieces_of, read_piece
 from .shards import ShardedCorpus
 from ..utils.checks import plural
 from ..utils.files import locked
+from ..utils.progress import Progress
 
 # %% ../../nbs/14_distributed/03_ingest.ipynb #20e6fe8f
 MOST_WORDS = 2_000_000
@@ -247,9 +247,8 @@ def _do_pass(job, client, call, name, what, progress):
     there = frozenset(job.place.names(STAGING))
     left = [i for i in range(len(job.pieces)) if name(i).rpartition("/")[2] not in there]
     done = len(job.pieces) - len(left)
-    with tqdm(
-        total=len(job.pieces), initial=done, unit="piece", desc=what, disable=not progress
-    ) as bar:
+    with Progress(len(job.pieces), what, "piece", quiet=not progress) as bar:
+        bar.skip(done)
         for _ in on_engine(client, call, job, left):
             bar.update()
 

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 from ..corpora.corpus import Corpus, as_corpus
 from .engine import check_client, connect, on_engine
@@ -28,6 +27,7 @@ from ..models.stacking import FOLD_BURN_IN, FOLD_KEPT, sample_weights
 from ..topics.counts import fold_in, token_probabilities
 from ..utils.checks import check_int, plural
 from ..utils.files import load_npz
+from ..utils.progress import Progress
 
 # %% ../../nbs/14_distributed/04_transform.ipynb #bfbd4791
 def _mix(a):
@@ -302,11 +302,10 @@ def _write_output(job, client, progress, fresh):
             )
         _discard_rows(place)
     place.write(OUTPUT, said.encode())
-    bar = {"total": n, "unit": "shard", "disable": not progress}
 
     def write(client):
         check_client(client)
-        with tqdm(desc=job.options["what"], **bar) as shown:
+        with Progress(n, job.options["what"], "shard", quiet=not progress) as shown:
             for _ in on_engine(client, write_rows, job, range(n)):
                 shown.update()
 

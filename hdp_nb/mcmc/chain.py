@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, runtime_checkable
 
 import joblib
 import numpy as np
-from tqdm import tqdm
 
 from ..utils.checks import MOST_CHAINS, MOST_MOVES, check_int
 from ..utils.files import load_npz, locked, rng_from_dict, rng_to_dict, save_npz
+from ..utils.progress import Progress
 from ..utils.states import naming
 
 # %% ../../nbs/05_mcmc/03_chain.ipynb #c0a7c502
@@ -549,16 +549,15 @@ def _begin(task: _Task) -> tuple[Chain, Callable[[], None]]:
 # %% ../../nbs/05_mcmc/03_chain.ipynb #f76dfa1e
 @contextmanager
 def _bar(progress: Any, n_iter: int, n_done: int) -> Iterator[Any]:
-    "The progress bar of a chain: its own, or that of `run_chains`, which all chains share."
-    if isinstance(progress, tqdm):
-        with progress.get_lock():
-            progress.initial += n_done
-            progress.n += n_done
+    "The progress of a chain: its own, or that of `run_chains`, which all chains share."
+    if isinstance(progress, Progress):
+        progress.skip(n_done)
         yield progress
     else:
-        options = progress if isinstance(progress, dict) else {"disable": not progress}
-        with tqdm(total=n_iter, initial=n_done, unit="sweep", **options) as bar:
-            yield bar
+        label = progress if isinstance(progress, str) else "1 chain"
+        with Progress(n_iter, label, quiet=not progress) as alone:
+            alone.skip(n_done)
+            yield alone
 
 
 def _run(task: _Task, stop: threading.Event) -> Chain:
@@ -584,10 +583,8 @@ def _run_alone(task: _Task, stop: threading.Event) -> Chain:
                     callback(chain.n_done - 1, chain.state)
             except KeyboardInterrupt:
                 stop.set()
-            with bar.get_lock():
-                shown = {k: f"{v[-1]:.6g}" for k, v in list(chain.trace.items())[:3]}
-                bar.set_postfix(shown, refresh=False)
-                bar.update()
+            bar.tell(id(chain), {name: values[-1] for name, values in chain.trace.items()})
+            bar.update()
             late = time.monotonic() >= now + (task.deadline - now) / task.turns
             if late or chain.n_done % file.every == 0 or chain.n_done == n_iter or stop.is_set():
                 save()
@@ -605,7 +602,7 @@ def run_chain(
     thin: int = 1,
     state: Any = None,
     callback: Callable[[int, Any], Any] | None = None,
-    progress: bool | dict = False,
+    progress: bool | str = False,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100,
     resume: bool = True,
@@ -635,8 +632,8 @@ def run_chain(
     callback : callable, optional
         Called as `callback(sweep, state)` after every sweep, sweeps counted from 0. It may raise
         KeyboardInterrupt to end the run as Ctrl-C would.
-    progress : bool or dict
-        True for a progress bar on stderr; a dict for options of `tqdm.tqdm`.
+    progress : bool or str
+        Whether to say on stderr how far the chain is; a string is what it is called.
     checkpoint : str or Path, optional
         File to write at the start, every `checkpoint_every` sweeps and at the end.
     checkpoint_every : int
@@ -724,7 +721,7 @@ def run_chains(
     thin: int = 1,
     states: Any = None,
     callback: Any = None,
-    progress: bool | str | dict = False,
+    progress: bool | str = False,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 100,
     resume: bool = True,
@@ -753,8 +750,8 @@ def run_chains(
         States to begin with, one per chain; a single state is that of all.
     callback : callable or list of callables, optional
         Called by all chains, each from its own thread; a list has one per chain.
-    progress : bool, str or dict
-        True for one progress bar over all sweeps of all chains, a text for one so labelled.
+    progress : bool or str
+        Whether to say on stderr how far all chains are; a string is what they are called.
     checkpoint : str or Path, optional
         "run.npz" stands for the files "run-0.npz", "run-1.npz", ...
     checkpoint_every, resume, seed
@@ -808,7 +805,7 @@ def run_chains(
     n_threads = min(joblib.effective_n_jobs(n_jobs), n_chains)
     deadline = time.monotonic() + (math.inf if max_time is None else max_time)
     n_turns = -(-n_chains // n_threads)
-    bar = tqdm(total=n_chains * n_iter, unit="sweep", desc=label, disable=not together)
+    bar = Progress(n_chains * n_iter, label, quiet=not together)
     with _first_ctrl_c() as stop, bar:
         tasks = []
         for i, child in enumerate([rng] * n_chains if chains else rng.spawn(n_chains)):

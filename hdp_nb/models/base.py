@@ -40,6 +40,7 @@ from ..mcmc.priors import ConcentrationPrior
 from .consensus import Components, Consensus, find_consensus
 from .family import suggest_family
 from .matching import LEAST_COSINE
+from .mentions import count_mentions
 from .saving import SavedModel
 from .stacking import LEAST_HIDDEN, score_chains
 from .topic_view import TopicView
@@ -716,6 +717,80 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def _transform(self, corpus: Corpus) -> np.ndarray:
         "Proportions of the topics and of all else in documents; rows need not sum to 1."
         raise NotImplementedError
+
+    def mentions(self, X: "Corpus | ArrayLike", level: float = 0.9) -> dict[str, list]:
+        """Count the documents that mention each topic: have a word that most likely belongs to it.
+
+        A word belongs to a topic if that is more likely, in its document, than all other topics
+        together.
+
+        Parameters
+        ----------
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        level : float in (0, 1)
+            Probability of the intervals.
+
+        Returns
+        -------
+        dict of lists
+            `topic`, `label`, `documents`, and the interval `low` to `high`; NaN for models that
+            hold no posterior samples.
+
+        Raises
+        ------
+        ValueError
+            Bad documents, or a level out of its range.
+
+        Notes
+        -----
+        Equation (M2) of notebook 10_models/30_mentions.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs)
+        >>> model.mentions([*docs, "tea on a boat"])["documents"]
+        [10.0, 7.0]
+        """
+        check_is_fitted(self)
+        return count_mentions(self, X, level)
+
+    def documents_by_sample(
+        self, corpus: Corpus, fitted: bool = False, most: int | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield proportions of topics in documents, and the topics, of posterior samples.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            Over the words of the model.
+        fitted : bool
+            Whether these are the documents of the fit, so that nothing is to be inferred.
+        most : int, optional
+            Of more samples as many as this at most, evenly spread.
+
+        Yields
+        ------
+        pi : float array, shape (n_docs, K)
+            Up to a factor for each document; the last column is of all else.
+        phi : float array, shape (n_words, K)
+        to : int array, shape (K,)
+            The topic that is shown, `n_topics_` for none, that each column belongs to.
+
+        Raises
+        ------
+        ValueError
+            With `fitted`, if there are not as many documents as there were in the fit.
+        """
+        known = getattr(self, "doc_topic_", None) if fitted else None
+        if known is not None and len(known) != corpus.n_docs:
+            raise ValueError(f"X must hold the {len(known)} documents of the fit, got {corpus!r}")
+        words = np.append(
+            self.components_, np.full((1, corpus.n_words), 1 / corpus.n_words), axis=0
+        )
+        pi = self._transform(corpus) if known is None else known
+        yield pi, np.ascontiguousarray(words.T), np.arange(self.n_topics_ + 1)
 
     def _show(self) -> None:
         "Lay out the topics, largest first: all that `TopicView` lists."

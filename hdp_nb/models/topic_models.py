@@ -381,6 +381,24 @@ class GibbsTopicModel(SampledTopicModel):
         check_is_fitted(self)
         return (self._topics(counts, X) for counts in self.samples_)
 
+    def documents_by_sample(
+        self, corpus: Corpus, fitted: bool = False, most: int | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        shown, matched = self._shown(), self._matched()
+        for i in shown[:: -(-len(shown) // (most or len(shown)))]:
+            counts = self.samples_[i]
+            n_jk, K = counts.n_jk if fitted else None, counts.beta.shape[-1]
+            phi, weight = self._topics(counts, corpus)
+            if n_jk is None:
+                pi = self._proportions(counts, corpus)
+            elif n_jk.shape[0] != corpus.n_docs:
+                raise ValueError(
+                    f"X must hold the {n_jk.shape[0]} documents of the fit, got {corpus!r}"
+                )
+            else:
+                pi = np.pad(n_jk.toarray(), ((0, 0), (0, 1))) + weight[..., :K]
+            yield pi, np.ascontiguousarray(phi[:, :K]), np.append(matched[i], self.n_topics_)
+
     def _proportions(self, counts: TopicCounts, corpus: Corpus) -> np.ndarray:
         """Proportions of the topics of one sample in documents, the last column of all others."""
         phi, weight = self._topics(counts, corpus)

@@ -19,7 +19,6 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
-from tqdm import tqdm
 
 from ..corpora.corpus import Corpus
 from ..corpora.counting import is_texts, share_unknown
@@ -39,6 +38,7 @@ from hdp_nb.utils.checks import (
     plural,
 )
 from ..utils.files import rng_from_dict, rng_to_dict
+from ..utils.progress import Progress
 from ..utils.states import check_entries, check_same, check_stream, check_waiting, naming
 from ..variational.bound import VariationalState, first_state
 from ..variational.e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
@@ -128,6 +128,10 @@ class VariationalTopics(BaseTopicModel):
         n_v[n_v < 1e-6] = 0  # rounding
         self.word_shares_ = n_v / max(n_v.sum(), 1e-300)
         self._renew()
+
+    def _progress(self, total: int | None, unit: str) -> Progress:
+        "Says how far a fit is, if `verbose`."
+        return Progress(total, type(self).__name__, unit, quiet=not self.verbose)
 
     def posterior_topics(self, X: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield the posterior mean of the topics and their weights for a new document: one pair.
@@ -341,7 +345,7 @@ class VariationalHDP(VariationalTopics):
             starts["gamma"],
             starts["eta"],
         )
-        with tqdm(total=self.max_iter, unit="pass", disable=not self.verbose) as bar:
+        with self._progress(self.max_iter, "pass") as bar:
 
             def step(i: int, state: VariationalState) -> None:
                 bar.update()
@@ -639,11 +643,12 @@ class OnlineHDP(VariationalTopics):
             state = _learn(rng, way, state, trace, take(docs, rows), n_docs, now, judges)
             if callback is not None and trace.n:
                 callback(trace.n - 1, state)
+            bar.tell(None, {"n_topics": len(state.beta) - 1})
             bar.update()
             return state
 
         total = None if n_passes is None else n_passes * plan.n_parts
-        with tqdm(total=total, unit="minibatch", disable=not self.verbose) as bar:
+        with self._progress(total, "minibatch") as bar:
             state, self.interrupted_ = learn_in_passes(
                 rng, self._begin(rng, way), plan, self._options(), n_passes, learn, watch, bar
             )

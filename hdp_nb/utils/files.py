@@ -4,17 +4,19 @@
 
 # %% auto #0
 __all__ = ['FREE_BYTES', 'MOST_TIMES', 'FREE_NUMBER', 'MOST_EACH', 'atomic_write', 'locked',
-           'check_size', 'check_claim', 'open_bytes', 'reading', 'check_encoding', 'open_lines',
-           'write_lines', 'quote_cell', 'unquote_cell', 'vocab_path', 'ldac_lines', 'uci_lines',
-           'write_count_file', 'finish_tokens', 'append_counts', 'bow_tokens', 'save_npz',
-           'load_npz', 'smallest_ints', 'rng_to_dict', 'rng_from_dict']
+           'check_size', 'check_claim', 'plain_name', 'open_bytes', 'reading', 'check_encoding',
+           'open_lines', 'write_lines', 'quote_cell', 'unquote_cell', 'vocab_path', 'ldac_lines',
+           'uci_lines', 'write_count_file', 'finish_tokens', 'append_counts', 'bow_tokens',
+           'save_npz', 'load_npz', 'smallest_ints', 'rng_to_dict', 'rng_from_dict']
 
 # %% ../../nbs/16_utils/02_files.ipynb #716377f7
+import bz2
 import codecs
 import errno
 import gzip
 import io
 import itertools
+import lzma
 import math
 import os
 import platform
@@ -203,16 +205,24 @@ def _undecoded(path: str | Path, error: UnicodeDecodeError) -> str:
     )
 
 
-class _Gzip(gzip.GzipFile):
+class _Bounded:
     "A compressed file that stops when it has become too large, and says where it is cut off."
 
     def __init__(self, file):
-        super().__init__(fileobj=file)
+        source: Any = {"fileobj": file} if isinstance(self, gzip.GzipFile) else {"filename": file}
+        super().__init__(**source)
         self._packed, self._read, self._lines = os.fstat(file.fileno()).st_size, 0, 0
+
+    def readinto(self, buffer):
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def read(self, size=-1):
         try:
             data = super().read1(size)  # what there is, even if more is cut off
+        except lzma.LZMAError as error:
+            raise OSError(f"{error}".lower()) from None
         except EOFError:
             whole = f"after line {self._lines:,}, " if self._lines > 0 else ""
             raise EOFError(f"it ends early, {whole}in the middle of the compressed data") from None
@@ -222,14 +232,40 @@ class _Gzip(gzip.GzipFile):
         return data
 
 
-@contextmanager
-def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
-    """Open a file for reading bytes, gzip-compressed or not.
+class _Gzip(_Bounded, gzip.GzipFile): ...
+
+
+class _Bzip2(_Bounded, bz2.BZ2File): ...
+
+
+class _Xz(_Bounded, lzma.LZMAFile): ...
+
+
+_COMPRESSED = {b"\x1f\x8b": _Gzip, b"BZh": _Bzip2, b"\xfd7zXZ\x00": _Xz}
+
+
+def plain_name(path: str | Path) -> str:
+    """Return the name of a file without what says that it is compressed: .gz, .bz2 or .xz.
 
     Parameters
     ----------
     path : str or Path
-        Compression is recognised by the first two bytes, not by the name.
+
+    Returns
+    -------
+    str
+    """
+    return re.sub(r"\.(gz|bz2|xz)$", "", Path(path).name)
+
+
+@contextmanager
+def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
+    """Open a file for reading bytes, compressed by gzip, bzip2 or xz, or not.
+
+    Parameters
+    ----------
+    path : str or Path
+        Compression is recognised by the first bytes, not by the name.
 
     Yields
     ------
@@ -237,9 +273,10 @@ def open_bytes(path: str | Path) -> Iterator[io.BufferedReader]:
         Open in binary mode, buffered.
     """
     with open(path, "rb") as f:
-        zipped = f.read(2) == b"\x1f\x8b"
+        begin = f.read(6)
         f.seek(0)
-        content: Any = io.BufferedReader(_Gzip(f)) if zipped else f
+        kinds: list[Any] = [_COMPRESSED[magic] for magic in _COMPRESSED if begin.startswith(magic)]
+        content: Any = io.BufferedReader(kinds[0](f)) if kinds else f
         yield content
 
 # %% ../../nbs/16_utils/02_files.ipynb #26b4af51
@@ -293,12 +330,12 @@ def check_encoding(encoding: str | None) -> None:
 # %% ../../nbs/16_utils/02_files.ipynb #885661cc
 @contextmanager
 def open_lines(path: str | Path, encoding: str | None = None) -> Iterator[IO[str]]:
-    """Open a text file for reading, gzip-compressed or not.
+    """Open a text file for reading, compressed by gzip, bzip2 or xz, or not.
 
     Parameters
     ----------
     path : str or Path
-        Compression is recognised by the first two bytes, not by the name.
+        Compression is recognised by the first bytes, not by the name.
     encoding : str, optional
         By default UTF-8, or UTF-16 where the file begins with the byte order mark of that.
 

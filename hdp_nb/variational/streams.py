@@ -281,7 +281,7 @@ def learn_in_passes(
         Makes a step: gets the state, the minibatch's documents, the options, and whether documents
         that nothing learns from are to judge; returns the new state.
     watch : Watch, optional
-    bar : tqdm, optional
+    bar : Progress, optional
         Its total is the number of steps, as far as it is known.
 
     Returns
