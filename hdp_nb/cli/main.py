@@ -268,7 +268,7 @@ class _Documents(NamedTuple):
     level: str | None
     orders: dict[str, Any]
 
-
+# %% ../../nbs/15_cli/01_main.ipynb #5e1d0a32
 def _count_mentions(model: Any, train: Any, test: Any, topics: list[dict]) -> None:
     "Add to each topic how many documents mention it, held out or not, with a 90% interval."
     mentions = hdp_nb.models.mentions
@@ -299,7 +299,7 @@ def _sentences(summary: dict, topics: list[dict], n_docs: int, out: Path) -> lis
     after = f"read the documents of each topic; hdp_nb label {out} NEW_FILE labels new ones."
     return closing_sentences(found, summary["verdict"], after)
 
-
+# %% ../../nbs/15_cli/01_main.ipynb #5e1d0a33
 def _write(
     args: argparse.Namespace, outputs: Outputs, model: Any, documents: _Documents, out: Path
 ) -> tuple[dict[str, Any], list[dict]]:
