@@ -13,6 +13,7 @@ PAGES = tasks.pages()
 def test_code_of_a_task(path, tmp_path, monkeypatch):
     """Every block prints the words that are stored below it and draws as many figures."""
     monkeypatch.chdir(tmp_path)
+    tasks.bring_tables(tmp_path)
     blocks = tasks.blocks(path.read_text(encoding="utf-8"))
     assert blocks
     names = {"__name__": "task"}
@@ -20,7 +21,7 @@ def test_code_of_a_task(path, tmp_path, monkeypatch):
         warnings.simplefilter("error", DeprecationWarning)
         for number, block in enumerate(blocks, 1):
             where = f"{path.name}, block {number}"
-            text, figures = tasks.execute(block.code, where, names)
+            text, figures = tasks.execute(block.code, where, names, block.kind)
             assert tasks.shape(text) == tasks.shape(block.text), where
             assert len(figures) == len(block.pictures), where
 
@@ -46,10 +47,24 @@ def test_page_with_output(tmp_path):
     assert tasks.fill(path) == filled and plt.imread(tmp_path / "a.png").std() > 0.02
     path.write_text(filled)
     assert tasks.fill(path) == filled
-    assert tasks.blocks(filled)[1] == ("print(x, 'of')\nplt.plot([1, 2])\n", "2 of\n", ["a.png"])
+    assert tasks.blocks(filled)[1] [:3] == ("print(x, 'of')\nplt.plot([1, 2])\n", "2 of\n", ["a.png"])
     path.write_text(filled.replace(picture, ""))
     with pytest.raises(SystemExit, match="page-2.png"):
         tasks.fill(path)
+
+
+def test_commands_of_a_shell_are_run(tmp_path, monkeypatch):
+    """Standard output is stored, and a command that fails ends all."""
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```sh\nprintf 'a,b\\n1,2\\n' > t.csv\nhead -1 t.csv\n```\n")
+    filled = tasks.fill(page)
+    assert filled.endswith("```\n\n```text\na,b\n```\n")
+    page.write_text(filled)
+    assert [(b.kind, b.text) for b in tasks.blocks(filled)] == [("sh", "a,b\n")]
+    page.write_text("```sh\nfalse\necho here\n```\n")
+    with pytest.raises(SystemExit):
+        tasks.fill(page)
 
 
 def test_numbers_may_differ_and_words_may_not():

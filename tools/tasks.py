@@ -3,7 +3,8 @@
     python tools/run.py tasks [names]
 
 runs the blocks of nbs/tasks/*.md in order, page by page, each page in a process and a folder of
-its own.  What a block prints is written into the ```text block below it.  A block that draws has
+its own, with the tables of data/ in it.  What a block prints is written into the ```text block
+below it; lines of a ```sh block are commands, of which standard output is shown.  A block that draws has
 lines of the form ![what to see](../images/NAME.png) below that, one for each figure; they are
 saved there.
 """
@@ -12,6 +13,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +25,7 @@ TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
 TASKS = ROOT / "nbs" / "tasks"
 BLOCK = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n"
+    r"^```(?P<kind>python|sh)\n(?P<code>.*?)^```\n"
     r"(?:\n```text\n(?P<text>.*?)^```\n)?"
     r"(?P<pictures>(?:\n!\[[^\]]*\]\([^)]*\)\n)*)",
     re.M | re.S,
@@ -31,11 +33,12 @@ BLOCK = re.compile(
 
 
 class Block(NamedTuple):
-    """Code of a page, what is stored of what it prints, and where its figures are."""
+    """Code of a page, what is stored of what it prints, where its figures are, and its language."""
 
     code: str
     text: str
     pictures: list[str]
+    kind: str = "python"
 
 
 def pages():
@@ -48,13 +51,36 @@ def blocks(page):
     found = []
     for match in BLOCK.finditer(page):
         pictures = re.findall(r"\]\(([^)]*)\)", match["pictures"])
-        found.append(Block(match["code"], match["text"] or "", pictures))
+        found.append(Block(match["code"], match["text"] or "", pictures, match["kind"]))
     return found
 
 
-def execute(code, where, names):
+def bring_tables(folder):
+    """Copy the tables of data/, which pages read, into a folder."""
+    for path in (ROOT / "data").glob("*.csv"):
+        shutil.copy(path, folder)
+
+
+def type_commands(code):
+    """Run commands as a shell does, `hdp_nb` among them; return what they print."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", code],
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"{code}\n{done.stderr}")
+    return done.stdout
+
+
+def execute(code, where, names, kind="python"):
     """Run a block; return what it prints and the figures that it leaves to pyplot."""
     import matplotlib.pyplot as plt
+
+    if kind == "sh":
+        return type_commands(code), []
 
     plt.close("all")
     said = io.StringIO()
@@ -71,7 +97,7 @@ def fill(path):
     def filled(match):
         number = next(numbers)
         where = f"{path.name}, block {number}"
-        text, figures = execute(match["code"], where, names)
+        text, figures = execute(match["code"], where, names, match["kind"])
         pictures = re.findall(r"\]\(([^)]*)\)", match["pictures"])
         if len(figures) != len(pictures):
             sys.exit(
@@ -80,7 +106,7 @@ def fill(path):
             )
         for figure, name in zip(figures, pictures):
             figure.savefig(path.parent / name, dpi=figure.dpi)
-        out = f"```python\n{match['code']}```\n"
+        out = f"```{match['kind']}\n{match['code']}```\n"
         if text:
             out += f"\n```text\n{text.rstrip()}\n```\n"
         return out + match["pictures"]
@@ -109,6 +135,7 @@ def main(names):
         if not names or path.stem in names:
             print(path.stem, flush=True)
             with tempfile.TemporaryDirectory() as folder:
+                bring_tables(folder)
                 settings = {"MPLBACKEND": "Agg", "MATPLOTLIBRC": str(TOOLS / "matplotlibrc")}
                 command = [sys.executable, str(Path(__file__).resolve()), "--here", path.stem]
                 subprocess.run(command, cwd=folder, env=os.environ | settings, check=True)
