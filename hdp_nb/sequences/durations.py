@@ -6,7 +6,7 @@
 __all__ = ['NegativeBinomial', 'as_duration', 'mean_dwell', 'sd_dwell', 'lay_stages',
            'advance_stages', 'Stages', 'stages_of', 'make_step_table', 'forward_stages',
            'smooth_stages', 'Dwell', 'SemiState', 'StageWorkspace', 'new_stage_workspace',
-           'resample_laws', 'log_visits', 'resample_outward_weights', 'log_outward_transitions',
+           'resample_laws', 'resample_outward_weights', 'log_outward_transitions',
            'make_stage_ffbs', 'forget_staying', 'draw_outward_rows', 'make_stage_sweep',
            'SemiMarkovSampler', 'BegunStates', 'TracedVisits', 'log_sequences', 'log_steps',
            'filter_stages', 'tabulate_dwell', 'find_states', 'log_path', 'log_found', 'draw_visits']
@@ -48,7 +48,13 @@ from hdp_nb.sequences.predict import (
     round_up_capacity,
     sample_stats,
 )
-from .samplers import HMMSampler, StateCounts, make_log_emissions, pad_array
+from hdp_nb.sequences.samplers import (
+    HMMSampler,
+    StateCounts,
+    forget_latents,
+    make_log_emissions,
+    pad_array,
+)
 from ..utils.checks import check_int
 from ..utils.special import antoniak, log_rising, sample_dirichlet, sample_log_dirichlet
 from ..utils.states import check_entries, check_kept_states, check_same
@@ -61,7 +67,8 @@ class NegativeBinomial(NamedTuple):
     ----------
     r_max : int
         The most stages that a state may have; their number r has a prior in proportion to 1 / r^2,
-        up to there, which is about 1 / r given the mean. More of them let visits be more regular, and take longer.
+        up to there, which is about 1 / r given the mean. More of them let visits be more regular,
+        and take longer.
 
     Examples
     --------
@@ -630,7 +637,7 @@ def _count_visits(z, offsets, dwell, K, r_max):
 
 @njit(nogil=True)
 def _weigh_shapes(n, total, m, ways, w):
-    "Fill w with the weights (HS7) of r = 1, 2, ..., over their largest; returns its logarithm."
+    "Fill w with the weights (HS7) of r = 1, 2, ..., over their largest."
     high, a = -np.inf, 1.0 + total
     for r in range(1, w.shape[0] + 1):
         b = 1.0 + n * r + m
@@ -639,7 +646,6 @@ def _weigh_shapes(n, total, m, ways, w):
         high = max(high, w[r - 1])
     for r in range(w.shape[0]):
         w[r] = math.exp(w[r] - high)
-    return high
 
 
 @njit(nogil=True)
@@ -685,22 +691,6 @@ def resample_laws(
         r, q = dwell.shape[k], dwell.stay[k]
         log_p += ways[k, r - 1] + total[k] * math.log(q) + n[k] * r * math.log1p(-q)
         log_p += m * (math.log1p(-q) - math.log1p((r - 1.0) * q))
-    return log_p
-
-
-@njit(nogil=True)
-def log_visits(z: np.ndarray, offsets: np.ndarray, dwell: Dwell, K: int, r_max: int) -> float:
-    """Log probability of all visits, completed, with the laws integrated out.
-
-    Parameters are those of `resample_laws`. Where recordings begin in a state its mean dwell time
-    is taken in the middle of the conditional of q: for moves that need no more.
-    """
-    n, total, found, ways = _count_visits(z, offsets, dwell, K, r_max)
-    w, log_p, norm = np.empty(r_max), 0.0, 0.0
-    for r in range(1, r_max + 1):
-        norm += 1.0 / r**2
-    for k in range(K):
-        log_p += _weigh_shapes(n[k], total[k], found[k], ways[k], w) + math.log(w.sum() / norm)
     return log_p
 
 
@@ -944,6 +934,9 @@ def make_stage_sweep(emission: Emission) -> Callable:
     return sweep
 
 # %% ../../nbs/07_sequences/12_durations.ipynb #12d00022
+_LOSS = 5.0  # nats that a merge may cost: about what one more state has to be worth
+
+
 class SemiMarkovSampler(HMMSampler):
     """Gibbs sampling for the HDP-HSMM with negative binomial dwell times, on the weak limit.
 
@@ -1025,7 +1018,7 @@ class SemiMarkovSampler(HMMSampler):
         return state._replace(markov=np.array(0))
 
     def merge(self, rng: np.random.Generator, state: SemiState) -> tuple[SemiState, bool]:
-        """Merge two states, drawn at random, if all is more probable then: for a burn-in only.
+        """Merge two states, drawn at random, if that explains as much: for a burn-in only.
 
         Parameters
         ----------
@@ -1037,7 +1030,7 @@ class SemiMarkovSampler(HMMSampler):
         SemiState
             Where they are merged, in other arrays.
         bool
-            Whether they are.
+            Whether they are: if the observations, with the path summed out, lose hardly anything.
         """
         used = np.flatnonzero(state.n_k)
         if len(used) < 2:
@@ -1048,17 +1041,14 @@ class SemiMarkovSampler(HMMSampler):
         arrays["stats"] = type(base.stats)(*(part.copy() for part in base.stats))
         arrays["z"][base.z == b] = a
         arrays["beta"][[a, b]] = base.beta[a] + base.beta[b], 0.0
-        other = state._replace(base=HMMState(**arrays))
+        dwell = Dwell(*(part.copy() for part in state.dwell))
+        other = state._replace(base=HMMState(**arrays), dwell=dwell)
         self.recount(other)
-        if math.log(1 - rng.random()) < self._log_all(other) - self._log_all(state):
-            return other, True
-        return state, False
-
-    def _log_all(self, state):
-        "Log probability of observations, states and completed visits, given the global weights."
-        given = state.z, self.sequences.offsets, state.dwell, int(state.K), self.r_max
-        fit = make_log_emissions(self.emission)(self.prior, state.stats, int(state.K))
-        return fit + log_outward_transitions(state.base) + log_visits(*given)
+        resample_laws(rng, other.z, self.sequences.offsets, dwell, int(state.K), self.r_max)
+        given = self.emission, self.prior
+        seen = forget_latents(*given, self.sequences)
+        of = lambda one: log_sequences(*given, [self.snapshot(one)], seen).sum()
+        return (other, True) if of(other) > of(state) - _LOSS else (state, False)
 
     def update(self, rng: np.random.Generator, state: Any) -> Any:
         "One sweep without the numbers for the trace; returns the state."
@@ -1152,7 +1142,8 @@ class SemiMarkovSampler(HMMSampler):
         self.plain.check(base)
 
 # %% ../../nbs/07_sequences/12_durations.ipynb #12d00026
-_MERGES, _GEOMETRIC = 5, 0.75  # proposed before a sweep; share of the tuning before them
+_GEOMETRIC = 0.75  # share of the tuning with moves of the geometric model
+_MERGES, _EVERY = 20, 10  # pairs tried, until one is merged; sweeps in between, to settle
 
 
 class BegunStates(StateMoves):
@@ -1160,8 +1151,8 @@ class BegunStates(StateMoves):
 
     In three quarters of the first `tune` sweeps, which belong to the burn-in, states are split and
     merged as `StateMoves` does it for that model. A state whose visits are regular is two or three
-    states in a row to it; so in the last quarter, with laws of dwell times, pairs of states are
-    merged where that makes all more probable. From then on sweeps are those of `base`, without
+    states in a row to it; so in the last quarter, with laws of dwell times, now and then a pair of
+    states is merged where that explains as much. From then on sweeps are those of `base`, without
     moves. For `hdp_nb.mcmc.chain.run_chain`.
 
     Parameters
@@ -1190,15 +1181,14 @@ class BegunStates(StateMoves):
             inner, n_moves = inner._replace(base=base), plan.n_moves
         elif inner.markov:
             inner = self.base.release(rng, inner)
-        if first < done < self.tune:
-            n_moves = _MERGES
-            for _ in range(n_moves):
-                inner, done_one = self.base.merge(rng, inner)
-                accepted += done_one
+        if first < done < self.tune and (done - first) % _EVERY == 0:
+            while n_moves < _MERGES and not accepted:
+                inner, accepted = self.base.merge(rng, inner)
+                n_moves += 1
         inner, info = self.base.sweep(rng, inner)
         quiet = np.array(0 if accepted else int(state.quiet) + 1)
         state = state._replace(base=inner, n_done=np.array(done + 1), quiet=quiet)
-        return state, {**info, "moves_proposed": n_moves, "moves_accepted": accepted}
+        return state, {**info, "moves_proposed": n_moves, "moves_accepted": int(accepted)}
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."
