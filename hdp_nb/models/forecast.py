@@ -16,6 +16,7 @@ from numba import njit
 from ..mixtures.likelihood import Likelihood
 from .states import draw_rows
 from ..sequences.blocked import advance_message
+from ..sequences.durations import draw_visits, filter_stages
 from ..sequences.emissions import Emission, hmm_emission
 from ..sequences.hdp_hmm import MISSING_STEP, Sequences
 from hdp_nb.sequences.predict import (
@@ -64,16 +65,22 @@ def make_filter(emission: Emission) -> Callable:
     return filter_states
 
 # %% ../../nbs/10_models/29_forecast.ipynb #28f00010
-def _draw_next_states(
-    rng: np.random.Generator, last: np.ndarray, sample: StateCounts, n_draws: int, n_steps: int
-) -> np.ndarray:
-    "States (n_draws, n_steps) after one from `last` (K + 1,), rows of transitions drawn anew."
+def _draw_all_rows(rng: np.random.Generator, sample: StateCounts, n_draws: int) -> np.ndarray:
+    "Transitions (n_draws, K + 1, K + 1) of the states of a sample and of a new one, the last."
     K = len(sample.n_k)
     rows = draw_rows(rng, sample, n_draws)
     into = sample.alpha * sample.beta + sample.kappa * (np.arange(K + 1) == K)
     rows[:, K] = rng.standard_gamma(np.broadcast_to(into, (n_draws, K + 1))) + 1e-300
     rows[:, K] /= rows[:, K].sum(axis=1, keepdims=True)
-    upto = rows.cumsum(axis=2)
+    return rows
+
+
+def _draw_next_states(
+    rng: np.random.Generator, last: np.ndarray, sample: StateCounts, n_draws: int, n_steps: int
+) -> np.ndarray:
+    "States (n_draws, n_steps) after one from `last` (K + 1,), rows of transitions drawn anew."
+    K = len(sample.n_k)
+    upto = _draw_all_rows(rng, sample, n_draws).cumsum(axis=2)
     z = np.empty((n_draws, n_steps + 1), np.int64)
     z[:, 0] = rng.choice(K + 1, n_draws, p=last / last.sum())
     for h in range(n_steps):
@@ -148,10 +155,18 @@ def draw_next_steps(
     K1, S, n = len(p0), round_up_capacity(len(p0)), len(sequences.offsets) - 1
     stats, last = sample_stats(emission, prior, sample), np.zeros((n, S))
     given = pad_array(p0, S), pad_array(p, (S, S)), sequences
-    make_filter(emission)(prior, stats, K1, *given, last)
+    if sample.dwell.size:
+        stages, last = filter_stages(emission, prior, sample, sequences)
+    else:
+        make_filter(emission)(prior, stats, K1, *given, last)
     xs, zs = [], []
     for s in range(n):
-        z = _draw_next_states(rng, last[s, :K1], sample, n_draws, n_steps)
+        if sample.dwell.size:  # a visit goes on by its law
+            rows, z = _draw_all_rows(rng, sample, n_draws), np.empty((n_draws, n_steps), np.int64)
+            begun = bool(sequences.offsets[s] < sequences.offsets[s + 1])
+            draw_visits(rng, rows, stages, last[s], begun, z)
+        else:
+            z = _draw_next_states(rng, last[s, :K1], sample, n_draws, n_steps)
         of = _parameters(rng, fam, prior, sample, n_draws)
         if past is not None:
             x = _continue_autoregression(rng, of, z, past[s])

@@ -17,10 +17,10 @@ from scipy.special import logsumexp
 from ..corpora.corpus import Corpus
 from ..mixtures.dp import DPMixtureSampler
 from ..nested.sampler import NestedCounts, NestedPredictive, count_clusters, memberships
+from ..sequences.durations import log_sequences
 from ..sequences.emissions import Emission
 from ..sequences.groups import in_group
 from ..sequences.hdp_hmm import FIRST_STEP, MISSING_STEP, Sequences
-from ..sequences.predict import log_plug_in
 from ..sequences.samplers import HMMSampler, StateCounts, forget_latents, take_sequences
 
 # %% ../../nbs/10_models/20_left_out.ipynb #7cd11330
@@ -183,13 +183,16 @@ def log_stretches(
         n_ab = np.zeros((group.max() + 1, K + 1, K), int)
         to = np.flatnonzero(~hidden)
         np.add.at(n_ab, (group[of[to]], np.where(begins[to], K, z[to - 1]), z[to]), 1)
+        if sample.dwell.size:  # transitions between visits
+            n_ab[:, np.arange(K), np.arange(K)] = 0
         rest = sample._replace(
             n_ab=n_ab if grouped else n_ab[0], stats=emission.keep(state.stats, np.arange(K)) | own
         )
         for g in np.unique(group[out]):
             which = np.flatnonzero(out & (group == g))
             of_group = in_group(rest, g) if grouped else rest
-            log_p[which] = log_plug_in(emission, prior, [of_group], take_sequences(cut, which)[0])
+            part = take_sequences(cut, which)[0]
+            log_p[which] = log_sequences(emission, prior, [of_group], part)
     here = stretches.left_out()
     return log_p[here] / np.bincount(here, minlength=len(sizes))[here]
 

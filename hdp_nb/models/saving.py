@@ -24,6 +24,7 @@ from ..mcmc.convergence import Convergence
 from ..mcmc.priors import ConcentrationPrior, Gamma
 from ..mixtures.likelihood import Likelihood
 from ..moves.schedule import Moves
+from ..sequences.durations import NegativeBinomial
 from ..topics.counts import TopicCounts
 from ..topics.known import Known, plain_known
 from ..topics.seeds import SeedWords
@@ -41,11 +42,12 @@ _OBJECTS: dict[str, Any] = {
     "moves": Moves,
     "seed_words": SeedWords,
     "known": Known,
+    "negative_binomial": NegativeBinomial,
     "likelihood": lambda name: name,
     "mapping": lambda *pairs: {tuple(k) if isinstance(k, list) else k: v for k, v in pairs},
 }
 _CALLED = {ConcentrationPrior: "concentration_prior", Moves: "moves", SeedWords: "seed_words"}
-_CALLED[Known] = "known"
+_CALLED |= {Known: "known", NegativeBinomial: "negative_binomial"}
 
 
 def _with_objects(value: Any, pack: bool) -> Any:

@@ -28,16 +28,24 @@ from .mixture_models import hyperparameters
 from .parameters import estimator
 from .states import StateView, as_given, keep_states, new_group, split_groups
 from ..moves.schedule import check_moves
+from hdp_nb.sequences.durations import (
+    BegunStates,
+    SemiMarkovSampler,
+    TracedVisits,
+    as_duration,
+    draw_visits,
+    find_states,
+    log_found,
+    log_sequences,
+    log_steps,
+    stages_of,
+)
 from ..sequences.emissions import are_sequences, as_steps, emitted_likelihood, hmm_emission
 from ..sequences.groups import GroupedHMMSampler, in_group
 from ..sequences.hdp_hmm import MISSING_STEP
 from ..sequences.moves import StateMoves, TracedStates
 from hdp_nb.sequences.predict import (
-    decode,
     draw_emissions,
-    log_joint,
-    log_plug_in,
-    log_plug_in_steps,
     mean_emissions,
     mean_transitions,
     sample_sequence,
@@ -57,6 +65,7 @@ from ..utils.states import check_entries, naming
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #9510f746
 _FIRST_ETA, _FIRST_KAPPA = 0.5, 1.0  # where those that are learned begin
+_KAPPA = Gamma(1, 0.01)
 _COMPARED = 100  # samples; the one to show is found by comparing all pairs of so many
 
 
@@ -99,6 +108,13 @@ class HDPHMM(StateView, SampledModel):
         Extra weight of staying in a state (Fox et al. 2008). A number is held fixed, a prior is
         learned, from 1. The default says little: states may last from one step to thousands. 0 is
         the model of Teh et al., which knows of no staying.
+    duration : "geometric", "negative_binomial" or NegativeBinomial
+        How long a state lasts once it is entered: "geometric" is a Markov chain, which leaves a
+        state with the same probability at every step; "negative_binomial" learns for each state a
+        mean and how regular its visits are, so that they may be of much the same length (notebook
+        07_sequences/12_durations). Then no state follows itself, kappa plays no part, and the
+        sampler is the weak limit. A recording may begin and end within a visit.
+        `NegativeBinomial(r_max)` says how regular visits may be.
     max_states : int
         Number of states of the weak limit; and of the chains that begin with many, see `init`.
     sampler : "auto", "direct", "beam" or "weak_limit"
@@ -109,7 +125,8 @@ class HDPHMM(StateView, SampledModel):
         Moves that split and merge states, before every sweep, so that chains forget where they
         began (notebook 07_sequences/11_moves): "auto" is as many as a third of a sweep's time
         allows, 0 none. In the first 300 sweeps, at most the burn-in, there are more of them,
-        annealed.
+        annealed. With `duration="negative_binomial"` these first sweeps are those of the geometric
+        model, with moves, whose states the chain goes on from; there are no moves after them.
     init : "opposite", int, or int array of shape (N,)
         The start of the chains. "opposite": the first chain begins with all steps in one state, the
         others (and a single chain) with every step in one of `max_states` at random, so that chains
@@ -124,7 +141,8 @@ class HDPHMM(StateView, SampledModel):
         Their posterior is in `trace_["n_states"]`.
     startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
         Posterior mean transitions between these states; rows sum to 1. With groups of sequences
-        both have an axis of groups in front.
+        both have an axis of groups in front. With `duration="negative_binomial"` they are from one
+        visit to the next: the diagonal is 0, and `dwell_times()` says how long visits last.
     weights_ : float array, shape (n_states_ + 1,)
         Global weights of these states; the last is that of all states not in use.
     groups_ : array of labels, or None
@@ -197,6 +215,7 @@ class HDPHMM(StateView, SampledModel):
         alpha=Gamma(1, 1),
         gamma=Gamma(1, 1),
         kappa=Gamma(1, 0.01),
+        duration="geometric",
         max_states=50,
         sampler="auto",
         moves="auto",
@@ -214,6 +233,7 @@ class HDPHMM(StateView, SampledModel):
         self.alpha = alpha
         self.gamma = gamma
         self.kappa = kappa
+        self.duration = duration
         self.max_states = max_states
         self.sampler = sampler
         self.moves = moves
@@ -264,7 +284,12 @@ class HDPHMM(StateView, SampledModel):
         >>> model.fit(X, lengths=[50, 50]).labels_[::10]  # two sequences
         array([0, 0, 1, 1, 0, 0, 1, 1, 0, 0])
         """
-        emission = hmm_emission(self.emission)
+        emission, law = hmm_emission(self.emission), as_duration(self.duration)
+        if law is not None and groups is not None:
+            raise ValueError(
+                'groups must be None with duration="negative_binomial", whose states have one law'
+                f" of dwell times and one row of transitions for all sequences; got {groups!r}"
+            )
         X, self.categories_ = self._coded(X, self.emission, None)
         if not isinstance(X, Corpus):
             X, lengths = as_steps(X, lengths)
@@ -332,7 +357,7 @@ class HDPHMM(StateView, SampledModel):
         for g in np.unique(group):
             part, steps = take_sequences(hidden, np.flatnonzero(group == g))
             of_group = sample if self.groups_ is None else in_group(sample, g)
-            proba = decode(emission, prior, of_group, part, "posterior")
+            proba = find_states(emission, prior, of_group, part, "posterior")
             out[steps] = proba[:, self.order_].argmax(axis=1)
         return out
 
@@ -392,7 +417,15 @@ class HDPHMM(StateView, SampledModel):
             )
         given = {"alpha": self.alpha, "gamma": both[0], "gamma_group": both[1]}
         values = {name: as_concentration(name, value) for name, value in given.items()}
-        values["kappa"] = as_concentration("kappa", self.kappa, _FIRST_KAPPA, zero=True)
+        law, kappa = as_duration(self.duration), self.kappa
+        if law is not None and kappa != _KAPPA:
+            if not np.isscalar(kappa) or kappa != 0:
+                raise ValueError(
+                    'kappa must be left as it is with duration="negative_binomial", where states'
+                    f" last by a law of their own; got {kappa!r}"
+                )
+            kappa = _KAPPA  # of the first sweeps, which are those of the geometric model
+        values["kappa"] = as_concentration("kappa", kappa, _FIRST_KAPPA, zero=True)
         if first is None:
             del values["gamma_group"]
         for name, (start, its_prior) in values.items():
@@ -401,6 +434,8 @@ class HDPHMM(StateView, SampledModel):
         if self.sampler == "auto":
             self.sampler_ = "direct" if emission.draw is None else "weak_limit"
         options |= {"method": self.sampler_, "max_states": self.max_states}
+        if law is not None:
+            return self._with_laws(emission, prior, sequences, law.r_max, options)
         if first is None:
             return self._with_state_moves(HMMSampler(emission, prior, sequences, **options))
         return self._with_state_moves(
@@ -414,6 +449,23 @@ class HDPHMM(StateView, SampledModel):
         if innermost(sampler)[0].augmentation is not None:
             sampler = AugmentedSampler(sampler)
         return TracedStates(sampler)
+
+    def _with_laws(self, emission, prior, sequences, r_max, options):
+        "A sampler whose states have laws of dwell times, begun by moves of the geometric model."
+        if self.sampler not in ("auto", "weak_limit"):
+            raise ValueError(
+                'sampler must be "auto" or "weak_limit" with duration="negative_binomial", got'
+                f" {self.sampler!r}"
+            )
+        del options["method"]
+        begun = (n_moves := check_moves(self.moves)) != 0
+        sampler = SemiMarkovSampler(emission, prior, sequences, r_max, begun, **options)
+        self.sampler_ = "weak_limit"
+        if begun:
+            sampler = BegunStates(sampler, n_moves, self._tuning(400))
+        if emission.augmentation is not None:
+            sampler = AugmentedSampler(sampler)
+        return TracedVisits(sampler)
 
     @classmethod
     def _restore(cls, meta, arrays):
@@ -557,7 +609,7 @@ class HDPHMM(StateView, SampledModel):
     def _in_states(self, emission, prior, sample, part, method):
         "States of new sequences by the sample that is shown, or the probabilities of all states."
         sample, to = self._kept_states(emission, prior, sample)
-        found = decode(emission, prior, sample, part, method)
+        found = find_states(emission, prior, sample, part, method)
         return to[found] if method == "viterbi" else found @ group_table(to, self.n_states_)
 
     def _sampled(self, name):
@@ -575,7 +627,7 @@ class HDPHMM(StateView, SampledModel):
         return self._sampled("gamma_group") * rest
 
     def score_samples(
-        self, X, lengths=None, groups=None, method="predictive", n_particles=10, random_state=0
+        self, X, lengths=None, groups=None, method="auto", n_particles=10, random_state=0
     ):
         """Log probability (density) of every sequence, averaged over the kept samples.
 
@@ -593,10 +645,11 @@ class HDPHMM(StateView, SampledModel):
         groups : labels, if the fit had groups
             One per sequence, or a group column of the Corpus. A label that the fit has not seen
             stands for a new group, whose weights are expected to be those of all groups.
-        method : "predictive" or "plug-in"
-            "plug-in" replaces rows and emissions by their posterior means in each sample. Nothing
-            is drawn. It scores runs of a symbol, and whatever else has to be learned from the
-            sequence, too low, and what resembles the data of the fit too high.
+        method : "auto", "predictive" or "plug-in"
+            "auto" is "predictive", but "plug-in" with `duration="negative_binomial"`, which has no
+            other. "plug-in" replaces rows and emissions by their posterior means in each sample.
+            Nothing is drawn. It scores runs of a symbol, and whatever else has to be learned from
+            the sequence, too low, and what resembles the data of the fit too high.
         n_particles : int
             Walks along every sequence for each kept sample. With K states and R particles a step
             takes about K * K operations for the plug-in, K * K and some R * K for the predictive.
@@ -621,24 +674,30 @@ class HDPHMM(StateView, SampledModel):
         >>> bool(likely > odd)
         True
         """
-        if method not in ("predictive", "plug-in"):
-            raise ValueError(f"method must be 'predictive' or 'plug-in', got {method!r}")
+        if method not in ("auto", "predictive", "plug-in"):
+            raise ValueError(f"method must be 'auto', 'predictive' or 'plug-in', got {method!r}")
+        check_is_fitted(self)
+        if self.samples_[0].dwell.size:
+            if method == "predictive":
+                raise ValueError(
+                    "method must be 'auto' or 'plug-in' with duration=\"negative_binomial\", got"
+                    " 'predictive'"
+                )
+            method = "plug-in"
         n_particles, rng = check_int("n_particles", n_particles, 1), as_rng(random_state)
         emission, prior, _, parts = self._parts(X, lengths, groups)
         gamma_new = None if groups is None else self._gamma_new()
         out = np.empty(sum(len(part.offsets) - 1 for _, _, part, _ in parts))
         for which, _, part, samples in parts:
             if method == "plug-in":
-                out[which] = log_plug_in(emission, prior, samples, part)
+                out[which] = log_sequences(emission, prior, samples, part)
             else:
                 out[which] = log_sequence_predictive(
                     rng, emission, prior, samples, part, n_particles, gamma_new
                 )
         return out
 
-    def score(
-        self, X, lengths=None, groups=None, method="predictive", n_particles=10, random_state=0
-    ):
+    def score(self, X, lengths=None, groups=None, method="auto", n_particles=10, random_state=0):
         """Log probability of all sequences, the sum of `score_samples`, as in hmmlearn.
 
         Every sequence is predicted from the fit alone. Divide by the number of steps to compare
@@ -759,7 +818,7 @@ class HDPHMM(StateView, SampledModel):
         emission, prior, N, parts = self._parts(X, lengths, groups)
         out = np.empty(N)
         for _, steps, part, samples in parts:
-            out[steps] = log_plug_in_steps(emission, prior, samples, part)
+            out[steps] = log_steps(emission, prior, samples, part)
         return as_given(X, out)
 
     def _path_score(self, X, lengths, groups, method):
@@ -768,7 +827,7 @@ class HDPHMM(StateView, SampledModel):
         total = 0.0
         for _, _, part, samples in parts:
             sample = self._kept_states(emission, prior, samples[self.best_])[0]
-            total += log_joint(emission, prior, sample, part, method)
+            total += log_found(emission, prior, sample, part, method)
         return total
 
     def forecast(
@@ -883,6 +942,14 @@ class HDPHMM(StateView, SampledModel):
         emission, prior = self._fitted_emission()
         n, rng = check_int("n_samples", n_samples, 1), as_rng(random_state)
         counts, to = self._kept_states(emission, prior, self.samples_[self.best_])
+        if counts.dwell.size:
+            stages, states = stages_of(counts, False), np.empty((1, n), np.int64)
+            K, of = len(to), np.repeat(np.arange(len(to)), stages.shape)
+            first = stages.p0[of] * stages.begin
+            draw_visits(rng, stages.p[None, :K, :K], stages, first, False, states)
+            X = emission.sample(rng, mean_emissions(emission, prior, counts), states[0])
+            kind = self._as_fitted().emission
+            return as_mapped(X, kind) if isinstance(kind, Mapping) else X, to[states[0]]
         if self.parts_ is None:
             to, chain = np.arange(self.n_states_), (self.startprob_[g], self.transmat_[g])
             emitted = self.emissions_

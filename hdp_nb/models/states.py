@@ -21,6 +21,7 @@ from hdp_nb.models.components import (
 )
 from .consensus import central_interval, group_table
 from .topic_view import as_table
+from ..sequences.durations import draw_visits, mean_dwell, sd_dwell, stages_of
 from ..sequences.emissions import Emission, are_sequences
 from ..sequences.predict import forward_backward, round_up_capacity, sample_stats
 from ..sequences.samplers import StateCounts, pad_array
@@ -54,6 +55,8 @@ def draw_rows(rng: np.random.Generator, sample: StateCounts, n_draws: int) -> np
     shape = np.tile(sample.alpha * sample.beta, (K + 1, 1))
     shape[:, :K] += sample.n_ab
     shape[:K, :K] += sample.kappa * np.eye(K)
+    if sample.dwell.size:  # no state follows itself
+        shape[np.arange(K), np.arange(K)] = 0.0
     drawn = rng.standard_gamma(np.broadcast_to(shape, (n_draws, *shape.shape))) + 1e-300
     return drawn / drawn.sum(axis=2, keepdims=True)
 
@@ -89,6 +92,7 @@ def keep_states(
         stats=emission.keep(sample_stats(emission, prior, sample), kept),
         z=sample.z[:0],
         latents=sample.latents[:0],
+        dwell=sample.dwell[kept] if sample.dwell.size else sample.dwell,
     )
 
 # %% ../../nbs/10_models/26_states.ipynb #26c00010
@@ -183,6 +187,11 @@ class DwellTimes(NamedTuple):
         model is right: near 0 bouts are more regular than it says, near 1 less regular.
     runs, implied_runs : list of K int arrays
         Lengths of all bouts in all samples, and in all paths that the model draws.
+    law : dict of float arrays, shape (K,)
+        With `duration="negative_binomial"` the laws of the dwell times: `law_mean` and `law_sd`,
+        the mean and the standard deviation of a whole visit, and `shape`, how regular visits are (1
+        is geometric), each with its central posterior interval in `..._low` and `..._high`. Else
+        empty.
     """
 
     labels: list[str]
@@ -196,6 +205,7 @@ class DwellTimes(NamedTuple):
     p_value: np.ndarray
     runs: list[np.ndarray]
     implied_runs: list[np.ndarray]
+    law: dict[str, np.ndarray] = {}
 
     def table(self) -> Any:
         """Return a table with a row for each state: all but the lengths of single bouts.
@@ -204,7 +214,7 @@ class DwellTimes(NamedTuple):
         -------
         pandas.DataFrame, or dict of lists where pandas is not installed
         """
-        columns = {name: getattr(self, name) for name in self._fields[1:9]}
+        columns = {name: getattr(self, name) for name in self._fields[1:9]} | self.law
         return as_table({"state": list(self.labels)} | {n: a.tolist() for n, a in columns.items()})
 
     def __repr__(self) -> str:
@@ -216,7 +226,22 @@ class DwellTimes(NamedTuple):
                 f" {self.implied[k]:8.1f} {self.p_value[k]:7.2f}"
                 for k, label in enumerate(self.labels)
             ]
+            + self._law_lines()
         )
+
+    def _law_lines(self) -> list[str]:
+        "Laws of the dwell times, a line for each state."
+        if not self.law:
+            return []
+        each = [
+            (self.law[name], self.law[f"{name}_low"], self.law[f"{name}_high"])
+            for name in ("law_mean", "law_sd", "shape")
+        ]
+        return ["laws: mean, standard deviation and shape of a visit, 90%"] + [
+            f"{label:>10}"
+            + "".join(f" {mean[k]:8.1f} {low[k]:6.1f} -{high[k]:6.1f}" for mean, low, high in each)
+            for k, label in enumerate(self.labels)
+        ]
 
 # %% ../../nbs/10_models/26_states.ipynb #26c00013
 class StateView(ComponentView):
@@ -275,7 +300,7 @@ class StateView(ComponentView):
             hidden, f = np.isin(labels[steps], dropped), np.zeros((len(steps), S))
             f[:, : len(kept)] = labels[steps][:, None] == kept
             f[hidden, : len(kept)] = 1
-            chain = (self.startprob_, self.transmat_)
+            chain = (self.startprob_, self._step_transitions())
             p0, p = chain if self.groups_ is None else (chain[0][g], chain[1][g])
             p0 = pad_array(p0[kept] / p0[kept].sum(), S)
             p = pad_array(p[np.ix_(kept, kept)] / p[np.ix_(kept, kept)].sum(1)[:, None], (S, S))
@@ -283,6 +308,66 @@ class StateView(ComponentView):
             forward_backward(p0, p, np.ascontiguousarray(p.T), f, inner, a, b)
             labels[steps] = kept[(a * b)[:, : len(kept)].argmax(axis=1)]
         return labels
+
+    def _mean_visits(self) -> np.ndarray | None:
+        "Mean dwell times of the states that are shown by their laws, or None."
+        sample = self.samples_[self.best_]
+        if not sample.dwell.size:
+            return None
+        number = self._number()
+        kept = number >= 0
+        steps = np.bincount(number[kept], sample.n_k[kept], self.n_states_)
+        each = mean_dwell(*sample.dwell[kept].T) * sample.n_k[kept]
+        return np.bincount(number[kept], each, self.n_states_) / steps
+
+    def _step_transitions(self) -> np.ndarray:
+        "Transitions from step to step: `transmat_`, where dwell times are geometric."
+        if (mean := self._mean_visits()) is None:
+            return self.transmat_
+        leave = 1 / mean
+        return np.diag(1 - leave) + leave[:, None] * self.transmat_
+
+    def _implied(
+        self,
+        rng: np.random.Generator,
+        found: list[np.ndarray],
+        offsets: np.ndarray,
+        group: np.ndarray,
+    ) -> Any:
+        "Yield for every sample a path that it draws, and which of the states it has."
+        if self.samples_[0].dwell.size:
+            for sample, label in zip(self.samples_, found):
+                stages, K = stages_of(sample, False), len(sample.n_k)
+                rows = draw_rows(rng, sample, 1)[:, :, :K]
+                rows /= rows.sum(axis=2, keepdims=True)
+                first = rows[0, K, np.repeat(np.arange(K), stages.shape)] * stages.begin
+                path = np.empty((1, offsets[-1]), np.int64)
+                for lo, hi in zip(offsets[:-1], offsets[1:]):
+                    draw_visits(rng, rows[:, :K], stages, first, False, path[:, lo:hi])
+                yield label[path[0]], np.isin(np.arange(self.n_states_), label)
+            return
+        for start, between in self._drawn(1, found):
+            new = np.empty(offsets[-1], np.int64)
+            has = ~np.isnan(between[0, 0, :, 0])
+            for s in range(len(offsets) - 1):
+                p0, p = start[0, group[s]], np.where(has[:, None], between[0, group[s]], 0)
+                draw_path(rng, p0, p, offsets[s : s + 2], new)
+            yield new, has
+
+    def _laws(self, found: list[np.ndarray], level: float) -> dict[str, np.ndarray]:
+        "Laws of dwell times with intervals, by samples; of several parts of a state the largest."
+        if not self.samples_[0].dwell.size:
+            return {}
+        laws = np.full((3, len(found), self.n_states_), np.nan)
+        for i, (sample, label) in enumerate(zip(self.samples_, found)):
+            for j in np.argsort(sample.n_k, kind="stable"):
+                if label[j] >= 0:
+                    r, q = sample.dwell[j]
+                    laws[:, i, label[j]] = mean_dwell(r, q), sd_dwell(r, q), r
+        out: dict[str, np.ndarray] = {}
+        for name, rows in zip(("law_mean", "law_sd", "shape"), laws):
+            out |= with_interval(name, rows, level)
+        return out
 
     def _drawn(self, n_draws: int, found: list[np.ndarray]) -> Any:
         """Yield for every sample transitions drawn between the states that are shown.
@@ -316,7 +401,8 @@ class StateView(ComponentView):
         -------
         Transitions
             Means over all kept samples that have the states; `transmat_` is of the sample that is
-            shown. With groups of sequences the arrays have an axis of groups in front.
+            shown. With groups of sequences the arrays have an axis of groups in front. With
+            `duration="negative_binomial"` from one visit to the next.
 
         Examples
         --------
@@ -421,13 +507,8 @@ class StateView(ComponentView):
         _, found = self._followed()
         runs: list[list[np.ndarray]] = [[], []]  # in the samples, and in drawn paths
         stats = np.full((2, 3, len(found), K), np.nan)  # mean, variation and number of lengths
-        for i, (start, between) in enumerate(self._drawn(1, found)):
+        for i, (new, has) in enumerate(self._implied(rng, found, offsets, group)):
             z = np.append(found[i], -1)[self.samples_[i].z]
-            new = np.empty(len(z), np.int64)
-            has = ~np.isnan(between[0, 0, :, 0])
-            for s in range(len(offsets) - 1):
-                p0, p = start[0, group[s]], np.where(has[:, None], between[0, group[s]], 0)
-                draw_path(rng, p0, p, offsets[s : s + 2], new)
             for side, path in enumerate((z, new)):
                 _, first, end = find_bouts(path, offsets)
                 state, size = path[first], end - first
@@ -444,7 +525,8 @@ class StateView(ComponentView):
         own, new_ones = (list(with_interval("x", a[0], level).values()) for a in stats)
         means = [*own, *new_ones, with_interval("n", np.nan_to_num(stats[0, 2]), level)["n"]]
         p_value = with_interval("p", less, level)["p"]
-        return DwellTimes._make([self.component_labels_, *means, p_value, *lengths])
+        law = self._laws(found, level)
+        return DwellTimes._make([self.component_labels_, *means, p_value, *lengths, law])
 
     def decode(
         self, X: Any, lengths: Any = None, algorithm: str = "viterbi", groups: Any = None
@@ -575,7 +657,10 @@ class StateView(ComponentView):
         equations[..., -1, :] = 1.0
         right = np.zeros((*self.transmat_.shape[:-2], n, 1))
         right[..., -1, 0] = 1.0
-        return np.linalg.solve(equations, right)[..., 0]
+        share = np.linalg.solve(equations, right)[..., 0]
+        if (mean := self._mean_visits()) is not None:  # of visits: each counts for its steps
+            share = share * mean / (share * mean).sum()
+        return share
 
     def _more_columns(self, level: float) -> dict[str, np.ndarray]:
         if self.lengths_ is None:

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['BlockedWorkspace', 'new_blocked_workspace', 'advance_message', 'make_ffbs',
-           'make_draw_parameters', 'transpose_and_sort', 'make_blocked', 'make_blocked_sweep']
+           'make_draw_parameters', 'transpose_and_sort', 'make_redraw', 'make_blocked',
+           'make_blocked_sweep']
 
 # %% ../../nbs/07_sequences/04_blocked.ipynb #68af0c37
 from collections.abc import Callable
@@ -382,7 +383,7 @@ def transpose_and_sort(work: BlockedWorkspace) -> None:
 
 
 @cache
-def _make_redraw(kind):
+def make_redraw(kind):
     "Compile functions that hide latent variables of all steps, and that draw them given the path."
     if kind is None:
 
@@ -426,7 +427,7 @@ def make_blocked(emission: Emission) -> Callable:
         larger capacity, to be called again with larger arrays and `resumed` True.
     """
     draw_parameters, extend = make_draw_parameters(emission), _make_extend(emission)
-    ffbs, (hide, redraw) = make_ffbs(emission), _make_redraw(emission.augmentation)
+    ffbs, (hide, redraw) = make_ffbs(emission), make_redraw(emission.augmentation)
 
     @njit(nogil=True)
     def blocked(rng, state, work, parent, prior, sequences, resumed):

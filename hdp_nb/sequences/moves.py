@@ -309,14 +309,19 @@ class TracedStates:
             share of the steps; `share_1`, `share_2` and `share_3`, the shares of the largest.
         """
         state, info = self.base.sweep(rng, state)
-        counts, inner = self.base.snapshot(state), self._inner
+        counts = self.base.snapshot(state)
+        return state, {
+            **info,
+            "log_mixture": self._log_mixture(counts),
+            "states_above_1%": describe_sizes(counts.n_k)["topics_above_1%"],
+            **largest_shares(counts.n_k),
+        }
+
+    def _log_mixture(self, counts: Any) -> float:
+        "Log probability of the observations by mean parameters, the path summed out, (J7)."
+        inner = self._inner
         parts = [(counts, inner.sequences)]
         if isinstance(inner, GroupedHMMSampler):
             parts = [(in_group(counts, g), part) for g, part in enumerate(inner.parts)]
         log_p = sum(log_plug_in(inner.emission, inner.prior, [c], s).sum() for c, s in parts)
-        return state, {
-            **info,
-            "log_mixture": float(log_p),
-            "states_above_1%": describe_sizes(counts.n_k)["topics_above_1%"],
-            **largest_shares(counts.n_k),
-        }
+        return float(log_p)

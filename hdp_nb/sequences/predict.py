@@ -33,7 +33,8 @@ def round_up_capacity(n: int) -> int:
 def predictive_rows(sample: StateCounts) -> tuple[np.ndarray, np.ndarray]:
     """Posterior mean transitions of one kept sample, (H10).
 
-    One more state, the last, stands for all that are not in use.
+    One more state, the last, stands for all that are not in use. Where dwell times have laws of
+    their own, transitions are those between visits, and no state in use follows itself.
 
     Parameters
     ----------
@@ -50,7 +51,10 @@ def predictive_rows(sample: StateCounts) -> tuple[np.ndarray, np.ndarray]:
     n = np.zeros((K + 2, K + 1))
     n[:K, :K], n[K + 1, :K] = sample.n_ab[:K], sample.n_ab[K]
     n[: K + 1] += kappa * np.eye(K + 1)
-    rows = (n + base) / (n + base).sum(axis=1, keepdims=True)
+    rows = n + base
+    if sample.dwell.size:
+        rows[np.arange(K), np.arange(K)] = 0.0
+    rows = rows / rows.sum(axis=1, keepdims=True)
     return rows[-1], rows[:-1]
 
 # %% ../../nbs/07_sequences/06_predict.ipynb #b9bbb535
@@ -396,7 +400,10 @@ def mean_transitions(sample: StateCounts) -> tuple[np.ndarray, np.ndarray]:
         Rows sum to 1.
     """
     p0, p = predictive_rows(sample)
-    return p0[:-1] / p0[:-1].sum(), p[:-1, :-1] / p[:-1, :-1].sum(axis=1, keepdims=True)
+    p = p[:-1, :-1]
+    if sample.dwell.size and len(p) == 1:  # it has no other to follow it
+        p = np.ones((1, 1))
+    return p0[:-1] / p0[:-1].sum(), p / p.sum(axis=1, keepdims=True)
 
 
 def decode(

@@ -281,6 +281,10 @@ class StateCounts(NamedTuple):
         State of every step; empty in models that earlier versions saved.
     latents : float array (N, n_latents)
         Latent variables of the steps, where the emission has an `Augmentation`; else empty.
+    dwell : float array (K, 2)
+        Where dwell times have laws of their own (`hdp_nb.sequences.durations`), the stages r of
+        each state and the probability q of staying in one; transitions are those between visits
+        then. Else empty.
     """
 
     n_ab: np.ndarray
@@ -292,6 +296,7 @@ class StateCounts(NamedTuple):
     stats: dict
     z: np.ndarray = np.zeros(0, np.uint16)
     latents: np.ndarray = np.zeros((0, 0), np.float32)
+    dwell: np.ndarray = np.zeros((0, 2))
 
     def check(self) -> None:
         "Raise a ValueError unless all fits, see `hdp_nb.utils.states.check_kept_states`."

@@ -452,7 +452,15 @@ def check_kept_states(counts: Any) -> None:
     K, groups = np.size(counts.n_k), np.shape(counts.n_ab)[:-2]
     check_entries("n_k", counts.n_k, 0, shape=(K,), whole=True)
     check_entries("n_ab", counts.n_ab, 0, shape=(*groups, K + 1, K), whole=True)
-    check_same("n_k", counts.n_k, counts.n_ab.reshape(-1, K).sum(axis=0))  # steps are entered once
+    entered = counts.n_ab.reshape(-1, K).sum(axis=0)
+    dwell = getattr(counts, "dwell", np.zeros((0, 2)))
+    if len(dwell):  # visits are entered, and no state follows itself
+        check_entries("r of dwell", dwell[:, 0], 1, shape=(K,))
+        check_entries("q of dwell", dwell[:, 1], POSITIVE, 1 - 1e-15, (K,))
+        check_entries("visits", entered, 0, counts.n_k)
+        check_same("the diagonal of n_ab", np.diagonal(counts.n_ab), np.zeros(K, int))
+    else:
+        check_same("n_k", counts.n_k, entered)  # steps are entered once
     check_entries("beta", counts.beta, 0, shape=(*(n + 1 for n in groups), K + 1))
     check_weights("beta", counts.beta)
     for name, low in (("alpha", POSITIVE), ("gamma", POSITIVE), ("kappa", 0.0)):
