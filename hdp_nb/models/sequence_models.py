@@ -785,7 +785,8 @@ class HDPHMM(KnownView, StateView, SampledModel):
         """Log odds, for every step, that it is in no state that the fit has seen.
 
         Of the probabilities that `predict_proba(X, none=True)` has, averaged over 20 of the kept
-        samples: large where the prior says more of a step than every state does.
+        samples: large where the prior says more of a step than every state does. Where the prior
+        is narrow, or a step says little, as one symbol does, a new state needs a fit to be found.
 
         Parameters
         ----------
