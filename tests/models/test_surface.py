@@ -43,7 +43,7 @@ def test_constructors_take_keywords(kind):
     own = takes(kind)
     free = [name for name, of in own.items() if of.kind is not of.KEYWORD_ONLY]
     assert free == [name for of, name in FIRST.items() if of == kind.__name__]
-    assert len(own) <= 16 + (kind is hdp_nb.HDPHMM)  # which has `duration`, too
+    assert len(own) <= 17 + (kind is hdp_nb.HDPHMM)  # which has `duration`, too
     assert not [name for name in own if re.search(r"_priors?$|^learn_|^max_time", name)]
     assert [*kind().get_params(deep=False)] == sorted(own)
     assert clone(kind()).get_params() == kind().get_params()
