@@ -39,12 +39,14 @@ from hdp_nb.mcmc.convergence import (
 from ..mcmc.priors import ConcentrationPrior
 from .consensus import Components, Consensus, find_consensus
 from .family import suggest_family
+from .known_view import novelty
 from .matching import LEAST_COSINE
 from .mentions import count_mentions
 from .saving import SavedModel
 from .stacking import LEAST_HIDDEN, score_chains
 from .topic_view import TopicView
 from .verdict import Gate, Verdict, give_verdict
+from ..topics.known import Known
 from hdp_nb.utils.checks import (
     MOST_CHAINS,
     as_rng,
@@ -684,6 +686,84 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
             packed = json.loads(model.vectorizer_)
             model.vectorizer_ = unpack_vectorizer(packed, model.vocabulary_)
         return model
+
+    def novelty(self, X: Any, calibrate: Any, rate: float = 0.01) -> Any:
+        """Say which documents have words that the topics of the fit do not explain.
+
+        The last column of `transform` hardly says it: it is what the prior leaves for topics that
+        the fit has not seen.
+
+        Parameters
+        ----------
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        calibrate : likewise
+            Documents that are not of the fit, and among which nothing is new: at least 1/rate - 1.
+        rate : float in (0, 1)
+            Share of false alarms.
+
+        Returns
+        -------
+        pandas.DataFrame, or dict of lists where pandas is not installed
+            A row for each document: `log_ratio`, `p` and `alarm`, see
+            `hdp_nb.models.known_view.novelty`.
+
+        Raises
+        ------
+        ValueError
+            There are too few documents to calibrate with.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 30 * ["tea tea tea milk milk cup"] + 30 * ["sea sea sea boat boat wind"]
+        >>> model = HDP(n_iter=50, random_state=0).fit(docs)
+        >>> list(model.novelty([docs[0], "cup " * 40], calibrate=docs, rate=0.05)["alarm"])
+        [False, True]
+        """
+        check_is_fitted(self)
+        return novelty(self, X, calibrate, rate)
+
+    def continue_with(
+        self, X: Any, *, strength: Any = 1000.0, weight: float = 1.0, doubt: float = 0.1, **fit: Any
+    ) -> Any:
+        """Fit a model of the same parameters to later documents, the topics of this fit known.
+
+        Parameters
+        ----------
+        X : list of str, Corpus, or counts of shape (n_docs, n_words)
+        strength, weight, doubt
+            Of `hdp_nb.topics.known.Known`: how surely the topics are known.
+        **fit
+            Further arguments of `fit`.
+
+        Returns
+        -------
+        A new model of this class. What was a topic is the same topic; new ones come after them. See
+        `hdp_nb.models.known_view.shares_over_fits` for their shares in both fits.
+
+        Raises
+        ------
+        ValueError
+            The class has no parameter `known`, or `fit` refuses the documents.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> tea, sea = "tea tea tea milk milk cup", "sea sea sea boat boat wind"
+        >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea])
+        >>> later = first.continue_with(6 * [tea] + 6 * [sea])
+        >>> later.topic_labels_, later.known_
+        (['tea, milk, cup', 'sea, boat, wind'], array([ 0, -1]))
+        """
+        check_is_fitted(self)
+        params = self.get_params()
+        if "known" not in params:
+            raise ValueError(f"{type(self).__name__} has no parameter known, got one to continue")
+        params |= {"known": Known(self, strength, weight, doubt)}
+        params |= {"seed_words": None} if "seed_words" in params else {}
+        if not isinstance(params.get("init"), (str, int, type(None))):
+            params["init"] = "opposite"  # topics of tokens that are not these
+        return type(self)(**params).fit(X, **fit)
 
     def transform(self, X: "Corpus | ArrayLike") -> np.ndarray:
         """Return the proportions of the topics of `components_`, and of all else, in documents.

@@ -37,16 +37,17 @@ known : dict, data frame, array, fitted topic model, Known, or None
     Topics that are known, with their shares of all words: a dict from names to lists of shares or
     to dicts from words to shares, for example (notebook 04_topics/14_known). They come first in
     `components_`, keep their names and their order, are in all samples, and the data may correct
-    them. `Known(table, strength, weight)` says how surely their words are known (a table alone:
-    1,000 pseudo-tokens each) and how much of the corpus is expected in them. What is told is in no
-    share and no score.
+    them. `Known(table, strength, weight, doubt)` says how surely their words are known (a table
+    alone: 1,000 pseudo-tokens each), how much of the corpus is expected in them, and how probably
+    they are known less surely. What is told is in no share and no score.
 
-seed_words : dict from name to list of words, SeedWords or None
+seed_words : dict from name to list of words or to a dict of weights, SeedWords or None
     Topics that are known to be there: a name and some words of each (without a vocabulary, numbers
     of columns). Such a topic is in all samples, the name is its label, and the data may override
     the words, or leave it without a token (notebook 04_topics/07_seeds). In the prior each of these
-    words counts one pseudo-token; `SeedWords(words, strength=5)` makes it five. An eta that is
-    learned stays that of the prior: pseudo-tokens are no data.
+    words counts one pseudo-token, or its weight; `SeedWords(words, strength=5)` makes it five.
+    Seeded topics are known ones, of which less is known: they come after those of `known`. An eta
+    that is learned stays that of the prior: pseudo-tokens are no data.
 
 init : "opposite", int, "sequential", array of topics, or state
     The start of the chains. "opposite": the first chain begins with all tokens in one topic, the

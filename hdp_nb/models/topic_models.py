@@ -45,10 +45,11 @@ from hdp_nb.topics.blocked import (
 from ..topics.counts import TopicCounts, fold_in, predictive_topics, token_probabilities
 from ..topics.direct import DirectSampler, HybridSampler
 from ..topics.franchise import FranchiseSampler
-from ..topics.known import KnownSampler, add_told, tell_topics
+from ..topics.known import KnownSampler, add_told, scales_of, tell_all
+from ..topics.known_lda import KnownLDASampler
 from ..topics.lda import LDASampler
 from ..topics.parallel import ParallelSampler
-from ..topics.seeds import SeedWords, count_seeds
+from ..topics.seeds import SeedWords, count_seeds, whole_seeds
 from ..topics.tree import TreeSampler
 from ..utils.checks import MOST_CHAINS, as_rng, check_int
 from ..utils.states import check_entries, check_kept_topics
@@ -85,6 +86,7 @@ class GibbsTopicModel(SampledTopicModel):
     known: Any = None
     known_names_: list[str]
     told_: np.ndarray
+    told_doubt_: float
     _inits: tuple = ("opposite", "sequential")  # the second begins with any number of topics
 
     def fit(
@@ -209,7 +211,7 @@ class GibbsTopicModel(SampledTopicModel):
             seeds = count_seeds(self.seed_words, V, self.vocabulary_)
         given = self.seed_words
         self.seed_names_ = list(given.words if isinstance(given, SeedWords) else given or [])
-        self.seeds_ = np.zeros((V, 0), np.int32) if seeds is None else seeds
+        self.seeds_ = np.zeros((V, 0)) if seeds is None else seeds
         return seeds
 
     def _with_topic_moves(self, sampler, n_moves: int | None):
@@ -240,8 +242,13 @@ class GibbsTopicModel(SampledTopicModel):
             self.own_labels_ = [name_of.get(k, "") for k in range(self.n_topics_)]
 
     def _word_counts(self) -> np.ndarray:
-        n_v = super()._word_counts()  # with pseudo-tokens, which are in no document
-        return n_v - self.seeds_.sum(axis=1) if hasattr(self, "seeds_") else n_v
+        n_v = super()._word_counts()
+        return n_v - self.seeds_.sum(axis=1) if self._counts_seeds() else n_v
+
+    def _counts_seeds(self) -> bool:
+        "Whether samples count the pseudo-tokens of seed words, which are in no document."
+        names = getattr(self, "seed_names_", [])
+        return bool(names) and not {*names} <= {*getattr(self, "known_names_", [])}
 
     def _rows_of_first(self, n: int) -> list[int]:
         "The row of `components_` that each of the first n topics of all samples mostly is, or -1."
@@ -253,7 +260,10 @@ class GibbsTopicModel(SampledTopicModel):
     def seeded_(self) -> dict[str, int]:
         "Row of `components_` of every seeded topic, by name; one that no row is, is left out."
         names = getattr(self, "seed_names_", [])  # which earlier versions did not save
-        return {name: k for name, k in zip(names, self._rows_of_first(len(names))) if k >= 0}
+        known = getattr(self, "known_names_", [])
+        F = len(known) - len(names) if known else 0  # seeded ones come after other known ones
+        rows = self._rows_of_first(F + len(names))[F:]
+        return {name: k for name, k in zip(names, rows) if k >= 0}
 
     @property
     def known_(self) -> np.ndarray:
@@ -296,34 +306,45 @@ class GibbsTopicModel(SampledTopicModel):
         return compare_known(self, level)
 
     def _tell(self, corpus: Corpus) -> Any:
-        "What is told of topics, None if nothing is; sets `known_names_` and `told_`."
-        self.known_names_, self.told_ = [], np.zeros((corpus.n_words, 0))
-        if self.known is None:
+        """What is told of topics, seed words among it, None if nothing is.
+
+        Sets `known_names_`, `told_`, `told_doubt_`, `seed_names_` and `seeds_`.
+        """
+        V, seeds = corpus.n_words, self._count_seeds(corpus)
+        self.known_names_, self.told_, self.told_doubt_ = [], np.zeros((V, 0)), 0.0
+        if self.known is None and seeds is None:
             return None
-        names, told = tell_topics(self.known, corpus.n_words, self.vocabulary_)
-        if len(names) > max(corpus.n_tokens, 1):
+        given = seeds, self.seed_names_, V, self.vocabulary_
+        self.known_names_, told, self.told_doubt_ = tell_all(self.known, *given)
+        if len(self.known_names_) > max(corpus.n_tokens, 1):
             raise ValueError(
                 f"known must not have more topics than X has tokens, {corpus.n_tokens}, got"
-                f" {len(names)}"
+                f" {len(self.known_names_)}"
             )
-        self.known_names_, self.told_ = names, told.c
+        self.told_ = told.c
         return told
 
     def _predictive(self, counts: TopicCounts) -> TopicCounts:
-        return add_told(counts, getattr(self, "told_", np.zeros((0, 0))))
+        return add_told(counts, *self._told_of_fit())
+
+    def _told_of_fit(self) -> tuple[np.ndarray, float]:
+        "Pseudo-tokens of the known topics, and their doubt; earlier versions had none of these."
+        none = np.zeros((self.n_features_in_, 0))
+        return getattr(self, "told_", none), getattr(self, "told_doubt_", 0.0)
 
     def _check_results(self) -> None:
         if hasattr(self, "told_"):
             shape = self.n_features_in_, len(self.known_names_)
             check_entries("told_", self.told_, 0, shape=shape)
+            check_entries("told_doubt_", self._told_of_fit()[1], 0, 1)
         if hasattr(self, "seeds_"):  # before the shares of words, which leave them out
             shape = self.n_features_in_, len(self.seed_names_)
-            check_entries("seeds_", self.seeds_, 0, 2**31, shape, whole=True)
+            check_entries("seeds_", self.seeds_, 0, 2**31, shape)
         super()._check_results()
 
     def _check_sample(self, sample: TopicCounts) -> None:
         # Pseudo-tokens are in no document.
-        check_kept_topics(sample, given=bool(getattr(self, "seed_names_", [])))
+        check_kept_topics(sample, given=self._counts_seeds())
 
     def _topics(self, counts: TopicCounts, X: Corpus | None) -> tuple[np.ndarray, np.ndarray]:
         """Topics and weights for the documents X in one sample.
@@ -335,19 +356,24 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _components(self) -> tuple[list[Components], dict[str, Any]]:
         "The topics of every sample that is shown, for a consensus."
-        told = getattr(self, "told_", np.zeros((self.n_features_in_, 0))).T
-        pseudo, F = np.vstack([np.zeros((1, self.n_features_in_)), told]), len(told)
+        c, doubt = self._told_of_fit()
+        F = c.shape[1]
+
+        def prior(counts: TopicCounts) -> np.ndarray:
+            told = np.hstack([np.zeros((len(c), 1)), c * scales_of(counts, c, doubt)])
+            return told.T + float(counts.eta)
+
         samples = [
             Components(
                 counts.n_vk,
-                pseudo + float(counts.eta),
+                prior(counts),
                 np.append(np.arange(1, F + 1), np.zeros(counts.beta.shape[-1] - 1 - F, int)),
                 counts.n_jk,
                 np.atleast_2d(counts.alpha * counts.beta),
             )
             for counts in map(self.samples_.__getitem__, self._shown())
         ]
-        n_known = len(getattr(self, "seed_names_", [])) + F
+        n_known = F or len(getattr(self, "seed_names_", []))
         return samples, {"vocabulary": self.vocabulary_, "n_known": n_known, "n_first": F}
 
     def posterior_topics(self, X: Corpus | None = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -473,11 +499,10 @@ SAMPLERS: dict[str, Callable[..., Sampler]] = {
     "parallel": ParallelSampler,
     "blocked": BlockedSampler,
 }
-# What `HDP` with seed words takes of the parameters that the sampler of a tree does not have.
-_OF_SEEDS: dict[str, tuple] = {
-    "sampler": ("auto", "crf", "direct"),
-    "split_merge of moves": ("auto", 0),
-}
+# Samplers of an `HDP` with seed words that are those of a tree without levels, token by token, and
+# what it takes then of the parameters that this one does not have.
+_BY_TOKENS = "crf", "direct"
+_OF_SEEDS: dict[str, tuple] = {"known": (None,), "split_merge of moves": ("auto", 0)}
 
 # %% ../../nbs/10_models/03_topic_models.ipynb #c64f748f
 @estimator
@@ -592,11 +617,11 @@ class HDP(GibbsTopicModel):
         """
         if self.sampler != "auto":
             return self.sampler
-        if self.known is not None:
+        if self.known is not None or self.seed_words is not None:
             return "blocked"
         sequential = isinstance(self.init, str) and self.init == "sequential"
         no_pairs = as_moves(self.moves).split_merge in ("auto", 0)
-        blocked = not sequential and no_pairs and self.seed_words is None
+        blocked = not sequential and no_pairs
         return "blocked" if blocked and corpus.has_large_counts else "crf"
 
     def _proposals(self, corpus: Corpus, moves: Moves) -> tuple[int, int]:
@@ -622,20 +647,18 @@ class HDP(GibbsTopicModel):
         while isinstance(init, (MoveState, SplitMergeState)):
             init = init.base
         told = self._tell(corpus)
-        if (seeds := self._count_seeds(corpus)) is not None:
-            if told is not None:
-                raise ValueError(
-                    f"seed_words must be None with known topics, got {self.seed_words!r:.200}"
-                )
-            seeded = self._seeded_sampler(corpus, init, seeds, moves)
+        if self.seed_words is not None and self.sampler_ in _BY_TOKENS:
+            self.known_names_, self.told_ = [], self.told_[:, :0]
+            seeded = self._seeded_sampler(corpus, init, moves)
             return self._with_topic_moves(seeded, n_moves)
         base = SAMPLERS[self.sampler_]
         if told is not None:
             if self.sampler_ != "blocked":
-                raise ValueError(
-                    f"sampler must be 'auto' or 'blocked' with known topics, got {self.sampler!r}"
-                )
-            base = partial(KnownSampler, told=told)
+                takes = "'auto', 'blocked', 'crf' or 'direct' with seed_words"
+                if self.known is not None:
+                    takes = "'auto' or 'blocked' with known topics"
+                raise ValueError(f"sampler must be {takes}, got {self.sampler!r}")
+            base = partial(KnownSampler, told=told, doubt=self.told_doubt_)
         if self.sampler_ == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1, MOST_CHAINS)
             n_jobs = effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
@@ -663,16 +686,17 @@ class HDP(GibbsTopicModel):
             starts[0] = TopicMoves(starts[0].base, 0, self._tuning(100))
         return starts
 
-    def _seeded_sampler(
-        self, corpus: Corpus, init: Any, seeds: np.ndarray, moves: Moves
-    ) -> Sampler:
-        "The sampler of seeded topics: that of a tree without levels."
-        given = {"sampler": self.sampler, "split_merge of moves": moves.split_merge}
+    def _seeded_sampler(self, corpus: Corpus, init: Any, moves: Moves) -> Sampler:
+        "The sampler of seeded topics, token by token: that of a tree without levels."
+        given = {"known": self.known, "split_merge of moves": moves.split_merge}
         for name, takes in _OF_SEEDS.items():
-            if (value := given[name]) not in takes:
-                *others, last = map(repr, takes)
-                known = f"{', '.join(others)} or {last}" if others else last
-                raise ValueError(f"{name} must be {known} with seed_words, got {value!r}")
+            if (value := given[name]) is not None and value not in takes:
+                needs = " or ".join(map(repr, takes))
+                raise ValueError(
+                    f"{name} must be {needs} with seed_words and sampler={self.sampler!r}, got"
+                    f" {value!r:.100}"
+                )
+        seeds, self.told_doubt_ = whole_seeds(self.seeds_), 0.0
         at = self._concentrations()
         conc, priors = [at["gamma"], at["alpha"]], [at["gamma_prior"], at["alpha_prior"]]
         eta, eta_prior = self._eta(corpus.n_words)
@@ -707,6 +731,9 @@ class LDA(GibbsTopicModel):
     weights : "uniform" or "learned"
         Whether a topic's share of alpha is 1/n_topics, or learned; learned shares have a
         symmetric Dirichlet prior with parameter gamma/n_topics.
+    known : dict, data frame, array, fitted topic model, Known, or None
+        As of `HDP`, n_topics of them at most: they are the first, the others are found. Their
+        weights have the prior of all topics' weights; a weight that is told is not used.
     init : "opposite", None, int array of shape (n_tokens,), or state
         The topics of the tokens to begin with; None draws them at random. "opposite": they are
         drawn, but for the first of several chains, which begins with all tokens in one topic.
@@ -727,7 +754,7 @@ class LDA(GibbsTopicModel):
     samples_ : list of TopicCounts
         Kept samples of all chains, over which predictions are averaged.
     {sample_chain_, behind_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_,
-    word_shares_, vocabulary_, n_features_in_}
+    known_, known_names_, told_, word_shares_, vocabulary_, n_features_in_}
 
     Examples
     --------
@@ -748,6 +775,7 @@ class LDA(GibbsTopicModel):
         alpha: Concentration = Gamma(1, 1),
         gamma: Concentration = Gamma(1, 1),
         weights: str = "uniform",
+        known: Any = None,
         init: Any = "opposite",
         n_iter: int | str = 300,
         burn_in: int | None = None,
@@ -762,6 +790,7 @@ class LDA(GibbsTopicModel):
         self.alpha = alpha
         self.gamma = gamma
         self.weights = weights
+        self.known = known
         self.init = init
         self.n_iter = n_iter
         self.burn_in = burn_in
@@ -785,12 +814,14 @@ class LDA(GibbsTopicModel):
         for c in np.unique(self.sample_chain_):
             mine = np.flatnonzero(self.sample_chain_ == c)
             tables = [self.samples_[i].n_vk for i in mine]
-            labels = match_one_to_one(tables, len(tables) - 1)
+            labels = self._one_to_one(tables, len(tables) - 1)
             means[c] = np.zeros(tables[0].shape[::-1])
             for n, to in zip(tables, labels):  # one after the other: a table may be large
                 means[c][to] += n.T.toarray()
         best = means[self.sample_chain_[int(self.best_)]]
-        same = {c for c, n in means.items() if n is best or (_like(n, best, n_v) >= 0).all()}
+        new = slice(len(getattr(self, "known_names_", [])), None)  # known ones are the same
+        alike = lambda n: n is best or (_like(n[new], best[new], n_v) >= 0).all()
+        same = {c for c, n in means.items() if alike(n)}
         self.shown_ = np.array([c in same for c in self.sample_chain_])
         super()._show()
 
@@ -799,15 +830,25 @@ class LDA(GibbsTopicModel):
 
     def _known_labels(self, samples: list[Components]) -> list[np.ndarray]:
         best = int(np.flatnonzero(self._shown() == int(self.best_))[0])
-        return match_one_to_one([sample.counts for sample in samples], best)
+        return self._one_to_one([sample.counts for sample in samples], best)
+
+    def _one_to_one(self, tables: list[Any], first: int) -> list[np.ndarray]:
+        "Match the topics of samples, known ones by their numbers."
+        F = len(getattr(self, "known_names_", []))
+        if F == tables[0].shape[1]:
+            return [np.arange(F)] * len(tables)
+        new = match_one_to_one([table[:, F:] for table in tables], first)
+        return [np.append(np.arange(F), F + to) for to in new]
 
     def _match_all(self, found: Consensus) -> list[np.ndarray]:
         "Of the other chains' topics those that are like the ones that are shown, one to one."
         shown = dict(zip(self._shown().tolist(), found.labels))
         words, n_v = np.asarray(found.words), self._word_counts()
+        F = len(getattr(self, "known_names_", []))
         for i in range(len(self.samples_)):
             if i not in shown:
-                shown[i] = _like(self.samples_[i].n_vk.T.toarray(), words, n_v)
+                new = _like(self.samples_[i].n_vk.T.toarray()[F:], words[F:], n_v)
+                shown[i] = np.append(np.arange(F), np.where(new < 0, -1, F + new))
         return [shown[i] for i in range(len(self.samples_))]
 
     def _first_eta(self, n_words: int) -> float:
@@ -819,4 +860,7 @@ class LDA(GibbsTopicModel):
         init = None if random else np.asarray(getattr(self.init, "z", self.init))
         eta, eta_prior = self._eta(corpus.n_words)
         more: dict[str, Any] = dict(init=init, eta_prior=eta_prior, weights=self.weights)
+        if (told := self._tell(corpus)) is not None:
+            more |= dict(told=told, doubt=self.told_doubt_)
+            return KnownLDASampler(corpus, self.n_topics, eta, **self._concentrations(), **more)
         return LDASampler(corpus, self.n_topics, eta, **self._concentrations(), **more)

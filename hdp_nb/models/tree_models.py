@@ -24,6 +24,7 @@ from .topic_models import GibbsTopicModel
 from ..moves.schedule import check_moves
 from ..processes.groups import find_nodes
 from ..topics.counts import TopicCounts, predictive_topics
+from ..topics.known_tree import KnownTreeSampler
 from ..topics.seeds import SeedWords
 from ..topics.tree import TreeSampler
 from ..utils.states import POSITIVE, check_entries, check_kept_topics, check_weights
@@ -54,12 +55,12 @@ class TreeHDP(GibbsTopicModel):
     groups : list of tuples of labels
         Groups to have in the tree even if no document is in them, as paths from the outermost
         level.
-    {power, seed_words}
+    {power, known, seed_words}
         Not together with topics given to `fit`.
     moves : "auto" or int
         Moves that split, merge and dissolve topics before the sweeps, as in `HDP`. With topics
-        given to `fit` "auto" is none, and other numbers than 0 are refused. Seeded topics are left
-        to the sweeps.
+        given to `fit` "auto" is none, and other numbers than 0 are refused. No move takes away a
+        topic that is known or seeded.
     {init, n_iter, burn_in, thin, n_chains, n_jobs, random_state, verbose}
 
     Attributes
@@ -75,7 +76,7 @@ class TreeHDP(GibbsTopicModel):
     given_ : int array, shape (n_topics_,)
         Which of the given topics each topic is: its row of `components_` of the given model's
         `one_sample()`, from which given topics are taken (of given TopicCounts: its column); -1 for
-        others. Of seeded topics the number of the name.
+        others. Of known and seeded topics the number of the name.
     given_rows_ : int array
         The same numbers, in the order in which samples have the given topics.
     levels_ : list of str
@@ -92,7 +93,8 @@ class TreeHDP(GibbsTopicModel):
     samples_ : list of TopicCounts
         Kept samples of all chains; `beta` has a row for every node.
     {sample_chain_, behind_, sample_weights_, best_, matches_, burn_in_, thin_, topic_labels_,
-    seeded_, seed_names_, seeds_, word_shares_, vocabulary_, n_features_in_}
+    known_, known_names_, told_, seeded_, seed_names_, seeds_, word_shares_, vocabulary_,
+    n_features_in_}
 
     Examples
     --------
@@ -118,6 +120,7 @@ class TreeHDP(GibbsTopicModel):
         per_node: bool = False,
         groups: list[tuple] | None = None,
         power: float | str = "auto",
+        known: Any = None,
         seed_words: dict[str, Sequence[Any]] | SeedWords | None = None,
         moves: int | str = "auto",
         init: Any = "opposite",
@@ -135,6 +138,7 @@ class TreeHDP(GibbsTopicModel):
         self.per_node = per_node
         self.groups = groups
         self.power = power
+        self.known = known
         self.seed_words = seed_words
         self.moves = moves
         self.init = init
@@ -171,7 +175,10 @@ class TreeHDP(GibbsTopicModel):
         {checkpoint, max_time}
         topics : fitted HDP or TreeHDP, or TopicCounts, optional
             Topics to begin with. They keep their words and, at the root, the weight that the
-            documents of that fit give them; others may be added.
+            documents of that fit give them; others may be added. Deprecated in favour of
+            `known=Known(topics, strength=np.inf)`, which keeps the words and names of any topics,
+            and has moves for the others: without these, chains that begin with many topics keep
+            more than there are.
         groups : dict, data frame or sequence of labels, optional
             For each level, outermost first, one label per document; a mere sequence is one level,
             "group". New documents get theirs as a Corpus, from `count_texts` for example.
@@ -195,9 +202,10 @@ class TreeHDP(GibbsTopicModel):
         (['country', 'year'], 7)
         """
         corpus = self._coarsened(with_groups(self._corpus(X, reset=True), groups))
+        for name in ("known", "seed_words"):
+            if topics is not None and getattr(self, name) is not None:
+                raise ValueError(f"{name} must be None where topics are given, got both")
         given, rows = self._given(topics)
-        if topics is not None and self.seed_words is not None:
-            raise ValueError("seed_words must be None where topics are given, got both")
         sampler = self._sampler(corpus, given)
         self.levels_, self.nodes_ = sampler.levels, [list(path) for path in sampler.nodes]
         if given is None:
@@ -212,7 +220,7 @@ class TreeHDP(GibbsTopicModel):
         left = max_time and max(max_time - (time.monotonic() - begin), 1e-9)
         chains, best = self._run(starts, callback, checkpoint, left)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
-        self.given_rows_ = np.arange(len(self.seed_names_)) if self.seed_names_ else rows
+        self.given_rows_ = np.arange(len(self.known_names_)) if self.known_names_ else rows
         concentrations = [chain.state.conc for chain in chains]
         self._keep(sampler, chains, best, corpus if given is None else None)
         self.concentrations_ = concentrations[self.sample_chain_[self.best_]].copy()
@@ -236,19 +244,12 @@ class TreeHDP(GibbsTopicModel):
         by_name = {f"concentrations[{i}]": x for i, x in enumerate(conc)} if several else {}
         pairs = [as_concentration(*x) for x in (by_name or {"concentrations": conc}).items()]
         starts, priors = map(list, zip(*pairs))
-        return TreeSampler(
-            corpus,
-            self.levels,
-            starts if several else starts[0],
-            priors if several else priors[0],
-            eta,
-            eta_prior,
-            self.per_node,
-            self.groups,
-            given,
-            init,
-            self._count_seeds(corpus),
-        )
+        tree = self.levels, starts if several else starts[0], priors if several else priors[0]
+        more: dict[str, Any] = dict(per_node=self.per_node, groups=self.groups, init=init)
+        if (told := self._tell(corpus)) is not None:
+            more |= dict(told=told, doubt=self.told_doubt_)
+            return KnownTreeSampler(corpus, *tree, eta, eta_prior, **more)
+        return TreeSampler(corpus, *tree, eta, eta_prior, topics=given, **more)
 
     def _show(self) -> None:
         if not hasattr(self, "given_rows_"):  # earlier versions had them in another order
@@ -269,7 +270,8 @@ class TreeHDP(GibbsTopicModel):
         return samples, {**others, "node": getattr(self, "doc_nodes_", None)}
 
     def _check_sample(self, sample: TopicCounts) -> None:
-        given = len(getattr(self, "given_rows_", ())) > 0  # whose counts are not of these documents
+        known = len(getattr(self, "known_names_", ())) > 0
+        given = not known and len(getattr(self, "given_rows_", ())) > 0  # not of these documents
         check_kept_topics(sample, given=given)
         check_entries("beta", sample.beta, shape=(len(self.nodes_), None))
 
@@ -303,7 +305,7 @@ class TreeHDP(GibbsTopicModel):
 
     def _topics(self, counts: TopicCounts, X: Corpus | None) -> tuple[np.ndarray, np.ndarray]:
         "Topics, and the weights at the node of every document; without X, at the root."
-        phi, weight = predictive_topics(counts)
+        phi, weight = predictive_topics(self._predictive(counts))
         return phi, weight[0] if X is None else weight[find_nodes(self.nodes_, self.levels_, X)]
 
     def node(self, *labels: Any) -> int:

@@ -29,6 +29,8 @@ from .base import BaseTopicModel, Concentration, Seed
 from .parameters import estimator
 from .topic_view import check_shown_topics
 from .verdict import Verdict
+from ..topics.blocked import Told
+from ..topics.known import tell_topics
 from hdp_nb.utils.checks import (
     as_rng,
     check_concentrations,
@@ -43,6 +45,7 @@ from ..utils.states import check_entries, check_same, check_stream, check_waitin
 from ..variational.bound import VariationalState, first_state
 from ..variational.e_step import Docs, Hyperpriors, distinct_words, doc_topics, fit_batch, take
 from ..variational.gibbs import SampledStream, SweepRules
+from ..variational.known import begin_known, n_known
 from ..variational.moves import ONLINE_MOVES
 from ..variational.online import OnlineOptions, OnlineState, infer, predict_tokens
 from hdp_nb.variational.streams import (
@@ -73,6 +76,34 @@ class VariationalTopics(BaseTopicModel):
     alpha: Concentration
     eta: Concentration | None
     n_jobs: Any
+    known: Any = None
+    known_names_: list[str]
+    told_: np.ndarray
+    told_weight_: float
+
+    def _tell(self, n_words: int, most: int) -> Any:
+        "What is told of topics, None if nothing is; sets `known_names_`, `told_`, `told_weight_`."
+        self.known_names_, self.told_, self.told_weight_ = [], np.zeros((n_words, 0)), 1.0
+        if self.known is None:
+            return None
+        names, told = tell_topics(self.known, n_words, self.vocabulary_)
+        if len(names) > most:
+            raise ValueError(f"known must not have more topics than {most}, got {len(names)}")
+        self.known_names_, self.told_, self.told_weight_ = names, told.c, float(told.b)
+        return told
+
+    def _told(self) -> np.ndarray:
+        "Pseudo-tokens of the known topics; earlier versions had none."
+        return getattr(self, "told_", np.zeros((self.n_features_in_, 0)))
+
+    @property
+    def known_(self) -> np.ndarray:
+        "Which of the known topics each row of `components_` is, -1 for new ones: (n_topics_,)."
+        known = np.full(self.n_topics_, -1)
+        for f in reversed(range(self._told().shape[1])):  # of those that were merged the first
+            if self.matches_[f] >= 0:
+                known[self.matches_[f]] = f
+        return known
 
     def _split(self) -> tuple[dict[str, float], dict[str, tuple[float, float] | None]]:
         "Where alpha, gamma and eta begin, and shape and rate of their priors, None if held fixed."
@@ -117,17 +148,22 @@ class VariationalTopics(BaseTopicModel):
     def _show(self) -> None:
         "Lay out the topics, largest first."
         state = self._posterior()
-        mass = state.lam.sum(axis=0)
-        tokens = np.maximum(mass - len(state.lam) * state.eta, 0)
-        order, self.n_topics_ = np.argsort(-tokens, kind="stable"), len(mass)
+        mass, c = state.lam.sum(axis=0), self._told()
+        F, tokens = c.shape[1], mass - len(state.lam) * state.eta
+        tokens[:F] -= c.sum(axis=0)
+        tokens = np.maximum(tokens, 0)
+        place = np.minimum(np.arange(len(mass)), F)  # known topics come first, in their order
+        order, self.n_topics_ = np.lexsort((-tokens, place)), len(mass)
         self.matches_ = np.argsort(order)
         self.alpha_, self.gamma_, self.eta_ = map(float, (state.alpha, state.gamma, state.eta))
         self.topic_shares_ = tokens[order] / max(tokens.sum(), 1e-300)
         self.components_ = np.ascontiguousarray((state.lam / mass)[:, order].T)
-        n_v = (state.lam - state.eta).sum(axis=1)
+        n_v = (state.lam - state.eta).sum(axis=1) - c.sum(axis=1)
         n_v[n_v < 1e-6] = 0  # rounding
         self.word_shares_ = n_v / max(n_v.sum(), 1e-300)
         self._renew()
+        if F:
+            self.own_labels_ = [*self.known_names_, *[""] * (len(mass) - F)]
 
     def _progress(self, total: int | None, unit: str) -> Progress:
         "Says how far a fit is, if `verbose`."
@@ -223,7 +259,10 @@ class VariationalHDP(VariationalTopics):
     Parameters
     ----------
     n_topics : int
-        Most topics that there can be.
+        Most topics that there can be, those that are known among them.
+    known : dict, data frame, array, fitted topic model, Known, or None
+        As of `HDP`: a prior of the topics' words and weights (notebook 09_variational/07_known).
+        They are the first, in their order. A doubt is not used.
     {alpha, gamma}
     eta : float > 0 or None
         Dirichlet parameter of the topics. A number is held fixed; None is learned, without a prior,
@@ -254,6 +293,7 @@ class VariationalHDP(VariationalTopics):
         Name to an array with one value per pass: bound, n_topics, alpha, gamma, eta.
     n_iter_ : int
         Passes made.
+    {known_, known_names_, told_}
     state_ : dict of arrays
         The variational posterior: lam (n_words, K), beta, alpha, gamma, eta.
     matches_ : int array, shape (K,)
@@ -273,6 +313,7 @@ class VariationalHDP(VariationalTopics):
         self,
         *,
         n_topics: int = 100,
+        known: Any = None,
         eta: float | None = 0.5,
         alpha: Concentration = Gamma(1, 1),
         gamma: Concentration = Gamma(1, 1),
@@ -283,6 +324,7 @@ class VariationalHDP(VariationalTopics):
         verbose: bool = False,
     ) -> None:
         self.n_topics = n_topics
+        self.known = known
         self.eta = eta
         self.alpha = alpha
         self.gamma = gamma
@@ -337,6 +379,7 @@ class VariationalHDP(VariationalTopics):
         check_int("max_iter", self.max_iter, 1)
         check_number("tol", self.tol, 0, above=False)
         corpus = self._corpus(X, reset=True)
+        known = self._tell(corpus.n_words, min(self.n_topics, max(corpus.n_tokens, 1)))
         state = first_state(
             as_rng(self.random_state),
             corpus.n_words,
@@ -345,6 +388,7 @@ class VariationalHDP(VariationalTopics):
             starts["gamma"],
             starts["eta"],
         )
+        state = begin_known(state, known)
         with self._progress(self.max_iter, "pass") as bar:
 
             def step(i: int, state: VariationalState) -> None:
@@ -355,7 +399,7 @@ class VariationalHDP(VariationalTopics):
             state, found, self.trace_ = fit_batch(
                 distinct_words(corpus),
                 state,
-                Hyperpriors(priors["alpha"], priors["gamma"], self.eta is None),
+                Hyperpriors(priors["alpha"], priors["gamma"], self.eta is None, known),
                 max_iter=self.max_iter,
                 tol=self.tol,
                 n_jobs=self.n_jobs,
@@ -363,6 +407,7 @@ class VariationalHDP(VariationalTopics):
             )
         n, self.n_iter_ = doc_topics(found, self.n_topics), len(self.trace_["bound"])
         used = n.sum(axis=0) > 0.5
+        used[: n_known(known)] = True
         # The weight of unused topics goes to those that are not represented.
         weights, rest = state.beta[:-1][used], state.beta[:-1][~used].sum() + state.beta[-1]
         lam = np.ascontiguousarray(state.lam[:, used])
@@ -437,7 +482,8 @@ class OnlineHDP(VariationalTopics):
     Parameters
     ----------
     n_topics : int
-        Topics to begin with. If `split_merge` is False, their number stays as it is, but that
+        Topics to begin with, beside those that are known. If `split_merge` is False, their number
+        stays as it is, but that
         e_step="gibbs" drops those that have lost their last token. Otherwise, with n_passes="auto",
         a second stream begins with ten times as many. e_step="gibbs" deals the first minibatch out
         among them, and a stream that is alone, with `split_merge`, among ten times as many.
@@ -459,6 +505,10 @@ class OnlineHDP(VariationalTopics):
         is less, since fewer cannot judge a move. `fit` takes fewer (down to 100) where there would
         be fewer than 60 steps, unless it samples; `partial_fit` gathers as many, so that its result
         does not depend on the size of its minibatches.
+    known : dict, data frame, array, fitted topic model, Known, or None
+        As of `HDP`: a prior of the topics' words and weights, no minibatch, which a stream does not
+        forget (notebook 09_variational/07_known). They are the first, in their order, and no move
+        touches them. A doubt is not used. Not with e_step="gibbs".
     {eta, alpha, gamma}
     n_passes : "auto" or int
         Passes of `fit` over its documents, each in a new random order. After them it goes on with
@@ -500,7 +550,7 @@ class OnlineHDP(VariationalTopics):
         The state between two minibatches; `matches_[k]` is the row of `components_` of its topic k.
     waiting_ : dict of arrays
         Documents of `partial_fit` that wait for a step, and the state without them; may be empty.
-    {vocabulary_, n_features_in_}
+    {known_, known_names_, told_, vocabulary_, n_features_in_}
 
     Examples
     --------
@@ -524,6 +574,7 @@ class OnlineHDP(VariationalTopics):
         e_step: str = "variational",
         split_merge: bool = True,
         batch_size: int | None = None,
+        known: Any = None,
         eta: Concentration | None = None,
         alpha: Concentration = Gamma(1, 1),
         gamma: Concentration = Gamma(1, 1),
@@ -537,6 +588,7 @@ class OnlineHDP(VariationalTopics):
         self.e_step = e_step
         self.split_merge = split_merge
         self.batch_size = batch_size
+        self.known = known
         self.eta = eta
         self.alpha = alpha
         self.gamma = gamma
@@ -583,6 +635,8 @@ class OnlineHDP(VariationalTopics):
         ((6, 9), 20)
         """
         options, corpus = self._options(), self._corpus(X, reset=True)
+        self._tell(corpus.n_words, max(corpus.n_tokens, 1))
+        options = options._replace(known=self._known())
         rng, docs = as_rng(self.random_state), distinct_words(corpus)
         auto, halves = isinstance(self.n_passes, str), None
         ways = self._ways(apart=auto)
@@ -593,10 +647,12 @@ class OnlineHDP(VariationalTopics):
         self.interrupted_ = False
         for way in ways:
             trace = Rows(ONLINE_TRACE)
-            watch = halves and Watch(halves, plan.n_parts, None if way.judged else plan.n_parts)
+            every = None if way.judged else plan.n_parts
+            watch = halves and Watch(halves, plan.n_parts, every, self._known())
             state = self._stream(rng, way, trace, docs, plan, watch, callback)
             if trace.n:
-                streams.append((drop_empty(state) if moves else state, trace, watch))
+                state = drop_empty(state, self._known()) if moves else state
+                streams.append((state, trace, watch))
             if self.interrupted_:
                 break
         if not streams:
@@ -650,7 +706,14 @@ class OnlineHDP(VariationalTopics):
         total = None if n_passes is None else n_passes * plan.n_parts
         with self._progress(total, "minibatch") as bar:
             state, self.interrupted_ = learn_in_passes(
-                rng, self._begin(rng, way), plan, self._options(), n_passes, learn, watch, bar
+                rng,
+                self._begin(rng, way),
+                plan,
+                self._options()._replace(known=self._known()),
+                n_passes,
+                learn,
+                watch,
+                bar,
             )
         return state
 
@@ -750,10 +813,13 @@ class OnlineHDP(VariationalTopics):
         4
         """
         options, first = self._options(), not hasattr(self, "state_")
-        (way,) = self._ways()
         given: Any = X
         given = as_documents(list(given) if hasattr(given, "__next__") else given)
         corpus = self._corpus(given, reset=first, min_tokens=0, say=False)
+        if first:
+            self._tell(corpus.n_words, corpus.n_words)
+        options = options._replace(known=self._known())
+        (way,) = self._ways()
         if not first and is_texts(given):
             self._tell_unknown(given, corpus)
         if self.n_docs is not None and self.n_docs < corpus.n_docs:
@@ -821,10 +887,15 @@ class OnlineHDP(VariationalTopics):
         if apart:
             starts = [few, many] if self.split_merge else 2 * starts
         if not sampled:
-            return [VariationalStream(K) for K in starts]
+            return [VariationalStream(K, self._known()) for K in starts]
         eta = self._split()[0]["eta"]
         rules = SweepRules(first_eta=eta, births=bool(self.split_merge))
         return [SampledStream(rules._replace(n_topics=K)) for K in starts]
+
+    def _known(self) -> Told | None:
+        "What is told of topics, as streams take it."
+        c = self._told()
+        return Told(c, np.array(self.told_weight_)) if c.shape[1] else None
 
     def _size(self, way: VariationalStream | SampledStream) -> int:
         "Documents of a step."
@@ -838,6 +909,8 @@ class OnlineHDP(VariationalTopics):
             raise ValueError(f"split_merge must be True or False, got {self.split_merge!r}")
         if self.e_step not in ("variational", "gibbs"):
             raise ValueError(f'e_step must be "variational" or "gibbs", got {self.e_step!r}')
+        if self.known is not None and self.e_step != "variational":
+            raise ValueError(f'e_step must be "variational" with known topics, got {self.e_step!r}')
         if self.batch_size is not None:
             check_int("batch_size", self.batch_size, 1)
         if isinstance(self.n_passes, str) and self.n_passes != "auto":

@@ -31,7 +31,7 @@ from .pairs import Proposal, propose_duplicates, propose_launched
 from ..topics.blocked import BlockedSampler
 from ..topics.direct import DirectSampler, HybridSampler, add_weights
 from ..topics.franchise import FranchiseSampler
-from ..topics.known import KnownSampler
+from ..topics.known import KnownSampler, Namer
 from ..topics.parallel import ParallelSampler
 from ..utils.checks import MOST_MOVES, check_int
 from ..utils.special import TINY, draw_index
@@ -427,7 +427,7 @@ class TopicMoves:
         if type(inner) not in (*flat, KnownSampler) and self.tree is None:
             raise ValueError(f"base must be a sampler of the HDP, got {type(base).__name__}")
         self.n_seeded = 0 if self.tree is None else self.tree.seeds.shape[1]
-        self.told = inner.told if isinstance(inner, KnownSampler) else None
+        self.told = inner.told if isinstance(inner, Namer) else None
         if self.tree is not None and self.tree.given.size > self.n_seeded:
             raise ValueError(
                 f"base must be a sampler without given topics, got {self.tree.given.size}: they are"
@@ -677,7 +677,9 @@ class TopicMoves:
         full, room = add_weights(rng, inner), moves.n + misfits
         if S:
             cells, full, *others = _hold_seeded(cells, full, S, self.least)
-        begun = begin_moves(rng, cells, full, room, self.least, self.tree, self.told)
+        sampler = getattr(self.base, "base", self.base)
+        told = None if self.told is None else sampler.told_now(rng, full)
+        begun = begin_moves(rng, cells, full, room, self.least, self.tree, told)
         cells, mixture, workspace = begun
         if misfits > 0:
             _add_misfits(rng, cells, mixture, misfits)

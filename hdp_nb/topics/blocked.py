@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CellCounts', 'cell_counts', 'BlockedState', 'draw_binomial', 'share_tokens', 'Told',
-           'nothing_told', 'draw_weights', 'log_cells', 'BlockedSampler', 'documents_of', 'too_few',
-           'share_cells', 'begin_runs', 'end_runs', 'fold_in_cells', 'document_runs',
-           'fold_in_runs']
+           'nothing_told', 'shifted_rate', 'resample_told_eta', 'draw_weights', 'log_cells',
+           'BlockedSampler', 'documents_of', 'too_few', 'share_cells', 'begin_runs', 'end_runs',
+           'fold_in_cells', 'document_runs', 'fold_in_runs']
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #58920b30
 import math
@@ -369,7 +369,7 @@ def nothing_told(n_words: int) -> Told:
 
 
 @njit(nogil=True)
-def _shifted_rate(rng, conc, shift, n):
+def shifted_rate(rng: np.random.Generator, conc: Any, shift: Any, n: Any) -> float:
     "-log of a Beta(conc + shift, n) variate: what n customers, shift before them, add to a rate."
     if n == 0:
         return 0.0
@@ -377,10 +377,34 @@ def _shifted_rate(rng, conc, shift, n):
 
 
 @njit(nogil=True)
+def resample_told_eta(rng: np.random.Generator, state: Any, prior: Any, c: np.ndarray) -> None:
+    """Draw eta given the words of all topics, and what is known of the first ones, in place, (KN7).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    state : NamedTuple with arrays n_vk, n_k, K and eta
+    prior : ConcentrationPrior
+    c : float array, shape (V, F)
+    """
+    V, F, tables, rate = state.n_vk.shape[0], c.shape[1], 0, 0.0
+    total = V * state.eta[()]
+    for v in range(V):
+        for k in range(state.K[()]):
+            before = c[v, k] if k < F else 0.0
+            tables += _draw_tables_of(rng, state.n_vk[v, k], state.eta[()], before)
+    for k in range(F):
+        rate += shifted_rate(rng, total, c[:, k].sum(), state.n_k[k])
+    of_total = scaled_prior(prior, V)
+    total = resample_concentration(rng, total, state.n_k[F:], tables, of_total, rate)
+    state.eta[()] = bound_eta(total, V)
+
+
+@njit(nogil=True)
 def _resample_given_cells(rng, state, priors, lengths, m, told):
     "One Gibbs draw of every hyperparameter that has a prior, in place: with (KN6) and (KN7)."
-    (prior, eta_prior), c, n_vk, n_k = priors, told.c, state.n_vk, state.n_k
-    V, F, K, gamma = n_vk.shape[0], c.shape[1], state.K[()], state.gamma[()]
+    (prior, eta_prior), c = priors, told.c
+    F, K, gamma = c.shape[1], state.K[()], state.gamma[()]
     if F == 0:
         resample_hyperparameters(rng, state, prior, lengths, m)
     else:
@@ -388,20 +412,11 @@ def _resample_given_cells(rng, state, priors, lengths, m, told):
         if is_free(prior.alpha):
             resample_alpha(rng, state.alpha, state.n_tables, lengths, prior.alpha)
         if is_free(prior.gamma):
-            rate = _shifted_rate(rng, gamma, F * told.b[()], m[0])
+            rate = shifted_rate(rng, gamma, F * told.b[()], m[0])
             new = resample_concentration(rng, gamma, m[:0], K - F, prior.gamma, rate)
             state.gamma[()] = new
     if is_free(eta_prior):
-        tables, rate, total = 0, 0.0, V * state.eta[()]
-        for v in range(V):
-            for k in range(K):
-                before = c[v, k] if k < F else 0.0
-                tables += _draw_tables_of(rng, n_vk[v, k], state.eta[()], before)
-        for k in range(F):
-            rate += _shifted_rate(rng, total, c[:, k].sum(), n_k[k])
-        of_total = scaled_prior(eta_prior, V)
-        total = resample_concentration(rng, total, n_k[F:], tables, of_total, rate)
-        state.eta[()] = bound_eta(total, V)
+        resample_told_eta(rng, state, eta_prior, c)
 
 
 @njit(nogil=True)
@@ -654,11 +669,15 @@ class BlockedSampler(FranchiseSampler):
         draw_weights(rng, state, self.told)
         return state
 
+    def told_now(self, rng: np.random.Generator, state: Any) -> Told:
+        "What is known of topics in this sweep."
+        return self.told
+
     def _sweep(self, rng, state):
         lengths = self.corpus.doc_lengths
         offered, state = offer_topics(rng, state, lengths, "blocked")
         work = _new_cell_workspace(self.cells, offered.n_topics)
-        given = lengths, self._priors, offered, work, self.told
+        given = lengths, self._priors, offered, work, self.told_now(rng, state)
         end = _sweep_cells(rng, state, self.cells, *given)
         return state._replace(topic=work.topic[:end].copy(), run=work.run[:end].copy())
 

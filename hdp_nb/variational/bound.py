@@ -112,7 +112,13 @@ def _tables(active, n_active, n_jk, weight, T):
 
 # %% ../../nbs/09_variational/01_bound.ipynb #1b30ebe8
 def update_beta(
-    found: EStep, beta: np.ndarray, alpha: float, gamma: float, scale: float = 1.0, n_iter: int = 10
+    found: EStep,
+    beta: np.ndarray,
+    alpha: float,
+    gamma: float,
+    scale: float = 1.0,
+    n_iter: int = 10,
+    known: Any = None,
 ) -> np.ndarray:
     """Improve the weights of the corpus by steps of a fixed-point iteration (V7).
 
@@ -125,6 +131,8 @@ def update_beta(
     scale : float
         Documents that one of `found` stands for, D/|S|.
     n_iter : int
+    known : Told or None
+        What is known of the first topics, see notebook 09_variational/07_known.
 
     Returns
     -------
@@ -134,6 +142,8 @@ def update_beta(
     for _ in range(n_iter):
         _tables(found.active, found.n_active, found.n_jk, alpha * beta[:-1], T)
         new = np.append(np.maximum(scale * T, 1e-20), gamma)
+        if known is not None:
+            new[: known.c.shape[1]] += known.b
         beta = new / new.sum()
     return beta
 

@@ -33,6 +33,7 @@ from hdp_nb.variational.bound import (
     update_eta,
     update_gamma,
 )
+from .known import known_bound, update_known_eta, update_known_gamma
 
 # %% ../../nbs/09_variational/02_e_step.ipynb #453db46c
 @njit(nogil=True, error_model="numpy")
@@ -629,6 +630,7 @@ class Hyperpriors(NamedTuple):
     alpha: tuple[float, float] | None = None
     gamma: tuple[float, float] | None = None
     learn_eta: bool = False  # whether eta, which has no prior, follows the bound
+    known: Any = None  # what is known of the first topics: Told
 
 
 def _pass(batch, state, n, priors, n_jobs):
@@ -645,21 +647,27 @@ def _pass(batch, state, n, priors, n_jobs):
         found = best_of_two(batch, found, e_step(batch, E, weight, float(alpha), n, rules, n_jobs))
     n, S = doc_topics(found, K), topic_statistics(batch, E, found, K, n_jobs)
     traced = {
-        "bound": found.bound.sum() + global_bound(state, priors.alpha, priors.gamma),
+        "bound": found.bound.sum()
+        + global_bound(state, priors.alpha, priors.gamma)
+        + (0.0 if priors.known is None else known_bound(state, priors.known)),
         "n_topics": (n.sum(axis=0) > 0.5).sum(),
         "alpha": alpha,
         "gamma": gamma,
         "eta": eta,
     }
-    lam = np.full_like(lam, eta)
+    lam, known = np.full_like(lam, eta), priors.known
     lam[batch.vocab] += S
-    beta = update_beta(found, beta, float(alpha), float(gamma))
+    if known is not None:
+        lam[:, : known.c.shape[1]] += known.c
+    beta = update_beta(found, beta, float(alpha), float(gamma), known=known)
     if priors.alpha is not None:
         alpha = update_alpha(found, batch.docs.lengths, beta, float(alpha), priors.alpha)
     if priors.gamma is not None:
         gamma = update_gamma(beta, priors.gamma)
+        if known is not None:
+            gamma = update_known_gamma(beta, float(state.gamma), priors.gamma, known)
     if priors.learn_eta:
-        new = update_eta(lam, float(eta))
+        new = update_eta(lam, float(eta)) if known is None else update_known_eta(lam, eta, known)
         lam, eta = lam + (new - eta), new
     return VariationalState(lam, beta, *map(np.array, (alpha, gamma, eta))), found, n, traced
 

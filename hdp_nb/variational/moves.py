@@ -32,6 +32,7 @@ from hdp_nb.variational.e_step import (
     topic_factors,
     topic_statistics,
 )
+from .known import n_known, tokens_of
 from hdp_nb.variational.online import (
     Candidate,
     Completion,
@@ -301,6 +302,8 @@ def fit_birth(
     n[j] = A.sum()
     born = Newborn(A, np.empty(len(batch.rows)), n, np.empty(W))
     mass = state.lam[batch.vocab].sum(axis=1) - K * eta
+    if options.known is not None:
+        mass -= options.known.c[batch.vocab].sum(axis=1)
     rules = BirthRules(eta, V, alpha / (K + 1), alpha, c, options.rounds, 3)
     _fit_birth(batch.entries, found.norm, mass, seen, rules, born)
     taken = np.zeros((V, K))
@@ -310,7 +313,7 @@ def fit_birth(
     return taken
 
 # %% ../../nbs/09_variational/04_moves.ipynb #2bd9cdc9
-def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
+def apply_birth(state: OnlineState, taken: np.ndarray, known: Any = None) -> OnlineState:
     """Add a topic that takes tokens from all others, at the end.
 
     Parameters
@@ -318,12 +321,14 @@ def apply_birth(state: OnlineState, taken: np.ndarray) -> OnlineState:
     state : OnlineState
     taken : float array, shape (V, K)
         Share of its tokens of every word that each topic gives.
+    known : Told or None
+        What is known of the first topics; what is told is no tokens to give.
 
     Returns
     -------
     OnlineState
     """
-    over = np.maximum(state.lam - state.eta, 0)  # below 0 by rounding, where eta is large
+    over = np.maximum(tokens_of(state, known), 0)  # below 0 by rounding, where eta is large
     moved = over * taken
     # a topic without tokens gives nothing
     share = moved.sum(axis=0) / np.maximum(over.sum(axis=0), 1e-300)
@@ -473,7 +478,9 @@ def topic_terms(lam: np.ndarray, eta: float) -> np.ndarray:
     return terms
 
 # %% ../../nbs/09_variational/04_moves.ipynb #dcec6937
-def merge_candidates(state: OnlineState, n: np.ndarray, n_pairs: int) -> list[tuple[int, int]]:
+def merge_candidates(
+    state: OnlineState, n: np.ndarray, n_pairs: int, first: int = 0
+) -> list[tuple[int, int]]:
     """Find pairs of topics that may be one.
 
     Parameters
@@ -483,6 +490,8 @@ def merge_candidates(state: OnlineState, n: np.ndarray, n_pairs: int) -> list[tu
         Expected tokens of every topic in every document.
     n_pairs : int
         Pairs at most.
+    first : int
+        So many of the first topics are in no pair.
 
     Returns
     -------
@@ -495,7 +504,7 @@ def merge_candidates(state: OnlineState, n: np.ndarray, n_pairs: int) -> list[tu
     unit = state.lam / np.sqrt((state.lam**2).sum(axis=0))
     cosine = unit.T @ unit
     score = np.where((cov > 0) | (cosine > 0.5), cosine, -1.0)
-    score[np.tril_indices(K)] = -1.0
+    score[np.tril_indices(K)] = score[:first] = score[:, :first] = -1.0
     best = np.argsort(-score, axis=None, kind="stable")[:n_pairs]
     return [divmod(int(i), K) for i in best if score.flat[i] > 0]
 
@@ -634,8 +643,9 @@ def prune(
     many = int(options.prune_share * K)
     in_order = options.usual > -math.inf  # a stream that may change, not minibatches at random
     absent = absent_share(state, n, scale) if in_order else np.zeros(K)
-    touched[busy], at_most = True, max(options.max_prunes, many)
-    for k in np.argsort(n.sum(axis=0), kind="stable")[: max(options.delete_tries, many)]:
+    touched[busy], at_most, F = True, max(options.max_prunes, many), n_known(options.known)
+    smallest = np.argsort(n.sum(axis=0), kind="stable")
+    for k in smallest[smallest >= F][: max(options.delete_tries, many)]:
         if sum(moves) < at_most and stay.sum() > 1 and not touched[k]:
             rows = np.flatnonzero(n[:, k] > 1e-3)
             lost = (
@@ -647,7 +657,7 @@ def prune(
             ):
                 stay[k], touched[k] = False, True
                 moves[1] += 1
-    for k1, k2 in merge_candidates(state, n, options.merge_tries) if K > 1 else ():
+    for k1, k2 in merge_candidates(state, n, options.merge_tries, F) if K > 1 else ():
         if sum(moves) < at_most and not touched[k1] and not touched[k2]:
             change, column = merge_change(state, batch, E, found, k1, k2)
             lost = scale * change.sum() + merge_memory(state, (k1, k2), column, absent)
@@ -812,7 +822,8 @@ def _propose(
     if not (options.split_merge and options.trials and state.t % 2 == 0):
         return {}
     K = len(state.beta) - 1
-    topics = rng.permutation(K)[: max(options.trials, K // 10)]
+    topics = rng.permutation(K)
+    topics = topics[topics >= n_known(options.known)][: max(options.trials, K // 10)]
     trial, child = fit_trials(rng, state, batch, E, found, topics, options)
     taken = fit_birth(rng, state, batch, E, found, options)
     return {"trial": trial, "child": child, "taken": taken}
@@ -889,7 +900,8 @@ def online_step(
         won = judge_trials(state, panel, cut.E, cut, options)
         splits, children = state.trial[won], state.child[won]
         if taken.shape[1]:
-            gain = birth_gain(state, apply_birth(state, taken), panel, cut, options)
+            born = apply_birth(state, taken, options.known)
+            gain = birth_gain(state, born, panel, cut, options)
             info["births"] = int(gain.sum() > options.z_birth * math.sqrt((gain**2).sum()))
         ripe = state.seen >= options.warm_up and not info["births"]
         for turn in range(options.prune_rounds if ripe else 0):
@@ -905,7 +917,7 @@ def online_step(
     proposed = _propose(rng, state, batch, E, found, options)
     state = update(state, batch, E, found, n_docs, options)
     if info["births"]:
-        state = apply_birth(state, taken)
+        state = apply_birth(state, taken, options.known)
     state = apply_splits(state, splits, children, options)._replace(**proposed)
     bound = float(found.bound.sum() / max(docs.lengths.sum(), 1))
     info |= {"splits": len(splits), "births": info["births"] + at_once}

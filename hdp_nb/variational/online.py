@@ -11,7 +11,7 @@ __all__ = ['OnlineState', 'first_online_state', 'OnlineOptions', 'settling', 'le
 # %% ../../nbs/09_variational/03_online.ipynb #0568c9f2
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -42,6 +42,7 @@ from hdp_nb.variational.e_step import (
     topic_factors,
     topic_statistics,
 )
+from .known import n_known, update_known_gamma
 
 # %% ../../nbs/09_variational/03_online.ipynb #eb9ce7d9
 class OnlineState(NamedTuple):
@@ -120,6 +121,7 @@ class OnlineOptions(NamedTuple):
     prune_rounds: int = 1  # of merges and deletions in a minibatch
     settling: bool = False  # every minibatch judges, none proposes
     usual: float = -math.inf  # bound a token that a minibatch like those before it would have
+    known: Any = None  # Told: what is known of the first topics
 
 
 def settling(options: OnlineOptions) -> OnlineOptions:
@@ -181,14 +183,18 @@ def update(
     """
     docs, t, scale = batch.docs, state.t + 1, n_docs / len(batch.docs.lengths)
     rho = learning_rate(int(state.seen), len(docs.lengths), options)
-    lam = state.lam * (1 - rho) + rho * state.eta
+    lam, told = state.lam * (1 - rho) + rho * state.eta, options.known
+    F = n_known(told)
+    if told is not None:
+        lam[:, :F] += rho * told.c
     lam[batch.vocab] += (
         rho * scale * topic_statistics(batch, E, found, state.lam.shape[1], options.n_jobs)
     )
     alpha, gamma, eta, speed = float(state.alpha), float(state.gamma), float(state.eta), state.speed
     beta = state.beta
     if options.split_merge or state.seen >= options.warm_up:
-        beta = (1 - rho) * beta + rho * update_beta(found, beta, alpha, gamma, scale)
+        new = update_beta(found, beta, alpha, gamma, scale, known=told)
+        beta = (1 - rho) * beta + rho * new
     # with one topic the documents say nothing about alpha
     if options.alpha_prior is not None and len(beta) > 2:
         known = min(int(state.seen) / len(docs.lengths) + 1, scale)  # (O9)
@@ -196,10 +202,13 @@ def update(
         speed = np.clip(0.8 * speed + min(5 * rho, 1) * math.log(best / alpha), -0.5, 0.5)
         alpha = min(alpha * math.exp(speed), max(alpha, docs.lengths.mean()))
     if options.gamma_prior is not None:
-        gamma = (1 - rho) * gamma + rho * update_gamma(beta, options.gamma_prior)
-    if options.eta_prior is not None:
+        best = update_gamma(beta, options.gamma_prior)
+        if told is not None:
+            best = update_known_gamma(beta, gamma, options.gamma_prior, told)
+        gamma = (1 - rho) * gamma + rho * best
+    if options.eta_prior is not None and lam.shape[1] > F:  # by what is not known
         share = min((2 - rho) / rho / scale, 1.0)  # (O10)
-        new = eta * (step_eta(lam, eta, options.eta_prior, share) / eta) ** rho
+        new = eta * (step_eta(lam[:, F:].copy(), eta, options.eta_prior, share) / eta) ** rho
         lam, eta = lam + (new - eta), new
     return OnlineState(
         lam,

@@ -17,6 +17,7 @@ import numpy as np
 from ..corpora.corpus import Corpus
 from .bound import VariationalState
 from .e_step import Docs, EStepRules, e_step, make_batch, take, topic_factors
+from .known import begin_known, n_known, tokens_of
 from .moves import online_step
 from hdp_nb.variational.online import (
     OnlineOptions,
@@ -50,19 +51,22 @@ class VariationalStream:
     Parameters
     ----------
     n_topics : int
-        Topics to begin with.
+        Topics to begin with, beside those that are known.
+    known : Told or None
+        What is known of topics, which are the first.
     """
 
     state: Any = OnlineState
     batch_size = 200  # documents of a step
     judged = True  # by documents that nothing learns from; topics change by moves
 
-    def __init__(self, n_topics: int = 10):
-        self.n_topics = n_topics
+    def __init__(self, n_topics: int = 10, known: Any = None):
+        self.n_topics, self.known = n_topics, known
 
     def start(self, rng: np.random.Generator, n_words: int, *concentrations: float) -> OnlineState:
         "Return the state before any document is seen, of alpha, gamma and eta."
-        return first_online_state(rng, n_words, self.n_topics, *concentrations)
+        K = n_known(self.known) + self.n_topics
+        return begin_known(first_online_state(rng, n_words, K, *concentrations), self.known)
 
     def step(
         self, rng: Any, state: Any, docs: Docs, n_docs: int, options: Any, judges: Docs | None
@@ -158,19 +162,22 @@ def minibatches(rng: np.random.Generator, plan: FitPlan) -> Iterator[np.ndarray]
             yield np.sort(rows)
 
 
-def drop_empty(state: OnlineState) -> OnlineState:
+def drop_empty(state: OnlineState, known: Any = None) -> OnlineState:
     """Drop topics with less than half a token, and pending trials if there are any.
 
     Parameters
     ----------
     state : OnlineState
+    known : Told or None
+        What is known of the first topics, which stay.
 
     Returns
     -------
     OnlineState
         Their weight goes to the topics without a number.
     """
-    used = (state.lam - state.eta).sum(axis=0) > 0.5
+    used = tokens_of(state, known).sum(axis=0) > 0.5
+    used[: n_known(known)] = True
     if used.all() or not used.any():
         return state
     rest = state.beta[:-1][~used].sum() + state.beta[-1]
@@ -218,6 +225,8 @@ class Watch:
         Minibatches of a pass.
     every : int, optional
         Steps from one look to the next; about half a pass, at most 30, if it is not given.
+    known : Told or None
+        What is known of the first topics, which is no tokens.
 
     Attributes
     ----------
@@ -228,14 +237,21 @@ class Watch:
         Whether at some look twice as many steps had gained less than `SETTLED`.
     """
 
-    def __init__(self, parts: tuple[Corpus, Corpus], n_parts: int, every: int | None = None):
+    def __init__(
+        self,
+        parts: tuple[Corpus, Corpus],
+        n_parts: int,
+        every: int | None = None,
+        known: Any = None,
+    ):
         self.parts, self.n_parts, self.rows = parts, n_parts, list[tuple[float, ...]]()
+        self.known = known
         self.every = min(max(n_parts // 2, 5), 30) if every is None else every
         self.settled = False
 
     def look(self, steps: int, state: OnlineState, n_jobs: int | None = None) -> None:
         "Note what a state predicts after so many steps."
-        tokens = np.sort((state.lam - state.eta).sum(axis=0))[::-1]
+        tokens = np.sort(tokens_of(state, self.known).sum(axis=0))[::-1]
         shares = np.append(tokens / tokens.sum(), np.zeros(3))
         p = predict_tokens(*self.parts, VariationalState(*state[:5]), n_jobs=n_jobs)
         above = float((shares > 0.01).sum())

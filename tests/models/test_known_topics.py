@@ -8,6 +8,7 @@ from hdp_nb import HDP, Known, Moves, load_model
 from hdp_nb.corpora.corpus import Corpus
 from hdp_nb.evaluation.scores import document_completion
 from hdp_nb.models.known_view import compare_known, match_catalogue
+from hdp_nb.topics.known import scales_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::hdp_nb.ConvergenceWarning")
 RUN = dict(n_iter=80, n_jobs=1, random_state=0)
@@ -66,17 +67,18 @@ def test_tables_of_every_kind(model):
 def test_a_fitted_model(model):
     later = HDP(known=model, **RUN).fit(X[:30])
     one = model.one_sample()
-    assert later.known_names_ == [
-        one.topic_labels_[k] for k in range(one.n_topics_) if one.topic_shares_[k] >= 0.001
-    ]
+    assert len(later.known_names_) == (one.topic_shares_ >= 0.001).sum()
+    assert later.known_names_ == model.topic_labels_  # as they are shown
     assert later.known_names_[:2] == ["first", "second"]
     assert (later.told_.sum(axis=0) <= 1000 + 1e-6).all()
 
 
 def test_predictions_know_what_was_told(model, tmp_path):
     phi, weight = next(model.posterior_topics())
-    n = model.samples_[0].n_vk.toarray()[:, 0] + model.told_[:, 0] + model.samples_[0].eta
-    assert np.allclose(phi[:, 0], n / n.sum())
+    scale = scales_of(model.samples_[0], model.told_, model.told_doubt_)  # (KN10)
+    told = model.told_[:, 0] * scale[0]
+    n = model.samples_[0].n_vk.toarray()[:, 0] + told + model.samples_[0].eta
+    assert np.allclose(phi[:, 0], n / n.sum()) and 0.05 < scale[0] <= 1
     assert np.isfinite(document_completion(model, X, random_state=0))
     model.save(tmp_path / "m.npz")
     again = load_model(tmp_path / "m.npz")
@@ -146,7 +148,6 @@ def test_bad_input(known, says):
     "options, says",
     [
         (dict(sampler="crf"), "sampler must be 'auto' or 'blocked' with known topics, got 'crf'"),
-        (dict(seed_words={"a": [0]}), "seed_words must be None with known topics"),
         (dict(init="sequential"), "init.*blocked"),
         (dict(moves=Moves(split_merge=2)), "split_merge.*blocked"),
     ],
