@@ -3463,6 +3463,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                          'hdp_nb/models/topic_models.py'),
                                             'hdp_nb.models.topic_models.GibbsTopicModel._rows_of_first': ( '10_models/topic_models.html#gibbstopicmodel._rows_of_first',
                                                                                                            'hdp_nb/models/topic_models.py'),
+                                            'hdp_nb.models.topic_models.GibbsTopicModel._seeds_by_tokens': ( '10_models/topic_models.html#gibbstopicmodel._seeds_by_tokens',
+                                                                                                             'hdp_nb/models/topic_models.py'),
                                             'hdp_nb.models.topic_models.GibbsTopicModel._show': ( '10_models/topic_models.html#gibbstopicmodel._show',
                                                                                                   'hdp_nb/models/topic_models.py'),
                                             'hdp_nb.models.topic_models.GibbsTopicModel._starts': ( '10_models/topic_models.html#gibbstopicmodel._starts',

@@ -690,8 +690,8 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
     def novelty(self, X: Any, calibrate: Any, rate: float = 0.01) -> Any:
         """Say which documents have words that the topics of the fit do not explain.
 
-        The last column of `transform` hardly says it: it is what the prior leaves for topics that
-        the fit has not seen.
+        The last column of `transform` says it less surely: it is what the prior leaves for topics
+        that the fit has not seen, and how much that is by chance it does not say.
 
         Parameters
         ----------
@@ -724,7 +724,7 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return novelty(self, X, calibrate, rate)
 
     def continue_with(
-        self, X: Any, *, strength: Any = 1000.0, weight: float = 1.0, doubt: float = 0.1, **fit: Any
+        self, X: Any, *, strength: Any = 1000.0, weight: float = 1.0, doubt: float = 0.0, **fit: Any
     ) -> Any:
         """Fit a model of the same parameters to later documents, the topics of this fit known.
 

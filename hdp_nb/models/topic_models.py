@@ -9,7 +9,7 @@ __all__ = ['SAMPLERS', 'GibbsTopicModel', 'HDP', 'LDA']
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -244,6 +244,20 @@ class GibbsTopicModel(SampledTopicModel):
     def _word_counts(self) -> np.ndarray:
         n_v = super()._word_counts()
         return n_v - self.seeds_.sum(axis=1) if self._counts_seeds() else n_v
+
+    def _seeds_by_tokens(self) -> bool:
+        "Whether nothing but seed words is told, in whole pseudo-tokens, which count as tokens do."
+        given, strength = self.seed_words, 1.0
+        if isinstance(given, SeedWords):
+            given, strength = given
+        if self.known is not None or not isinstance(given, Mapping):
+            return self.known is None
+        rows = [row for row in given.values() if isinstance(row, Mapping)]
+        weights = [1.0, *(weight for row in rows for weight in row.values())]
+        try:
+            return all(float(strength * weight).is_integer() for weight in weights)
+        except (TypeError, ValueError, OverflowError):  # which is refused later
+            return True
 
     def _counts_seeds(self) -> bool:
         "Whether samples count the pseudo-tokens of seed words, which are in no document."
@@ -618,7 +632,7 @@ class HDP(GibbsTopicModel):
         if self.sampler != "auto":
             return self.sampler
         if self.known is not None or self.seed_words is not None:
-            return "blocked"
+            return "crf" if self._seeds_by_tokens() else "blocked"
         sequential = isinstance(self.init, str) and self.init == "sequential"
         no_pairs = as_moves(self.moves).split_merge in ("auto", 0)
         blocked = not sequential and no_pairs

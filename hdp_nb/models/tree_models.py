@@ -25,7 +25,7 @@ from ..moves.schedule import check_moves
 from ..processes.groups import find_nodes
 from ..topics.counts import TopicCounts, predictive_topics
 from ..topics.known_tree import KnownTreeSampler
-from ..topics.seeds import SeedWords
+from ..topics.seeds import SeedWords, whole_seeds
 from ..topics.tree import TreeSampler
 from ..utils.states import POSITIVE, check_entries, check_kept_topics, check_weights
 
@@ -220,7 +220,8 @@ class TreeHDP(GibbsTopicModel):
         left = max_time and max(max_time - (time.monotonic() - begin), 1e-9)
         chains, best = self._run(starts, callback, checkpoint, left)
         self.doc_nodes_ = find_nodes(self.nodes_, self.levels_, corpus)
-        self.given_rows_ = np.arange(len(self.known_names_)) if self.known_names_ else rows
+        names = self.known_names_ or self.seed_names_
+        self.given_rows_ = np.arange(len(names)) if names else rows
         concentrations = [chain.state.conc for chain in chains]
         self._keep(sampler, chains, best, corpus if given is None else None)
         self.concentrations_ = concentrations[self.sample_chain_[self.best_]].copy()
@@ -246,10 +247,14 @@ class TreeHDP(GibbsTopicModel):
         starts, priors = map(list, zip(*pairs))
         tree = self.levels, starts if several else starts[0], priors if several else priors[0]
         more: dict[str, Any] = dict(per_node=self.per_node, groups=self.groups, init=init)
-        if (told := self._tell(corpus)) is not None:
+        told, seeds = self._tell(corpus), None
+        if told is not None and self._seeds_by_tokens():
+            self.known_names_, self.told_, self.told_doubt_ = [], self.told_[:, :0], 0.0
+            seeds = whole_seeds(self.seeds_)
+        elif told is not None:
             more |= dict(told=told, doubt=self.told_doubt_)
             return KnownTreeSampler(corpus, *tree, eta, eta_prior, **more)
-        return TreeSampler(corpus, *tree, eta, eta_prior, topics=given, **more)
+        return TreeSampler(corpus, *tree, eta, eta_prior, topics=given, seeds=seeds, **more)
 
     def _show(self) -> None:
         if not hasattr(self, "given_rows_"):  # earlier versions had them in another order

@@ -481,7 +481,7 @@ class Known(NamedTuple):
     table: Any
     strength: Any = 1000.0
     weight: float = 1.0
-    doubt: float = 0.1
+    doubt: float = 0.0
 
 # %% ../../nbs/04_topics/14_known.ipynb #a14b0030
 class _Told(NamedTuple):
