@@ -471,6 +471,11 @@ class DPMixtureSampler:
                 return state, {**self.info(state), "log_mixture": log_p}
             state = grow_state(fam, prior, state)
 
+    def grow(self, state: Any) -> Any:
+        "The state with twice as many slots for components, as `grow_state` makes it."
+        fam, prior, _ = self.packed
+        return grow_state(fam, prior, state)
+
     def info(self, state: DPState) -> dict[str, Any]:
         """Return what the trace says of a state.
 

@@ -359,7 +359,11 @@ def _redraw_negative_binomial(rng, prior, stats, params, z, data):
         r, K = stats.size[0, d], params.shape[0]
         if is_free(size_prior):
             above, large = _count_above(z, data, d)
-            rates, n, total = params[:, d].copy(), stats.n[:K], stats.total[:K, d].copy()
+            rates, n, total = params[:, d].copy(), np.zeros(K, np.int64), np.zeros(K)
+            for i in range(z.shape[0]):  # statistics may have what is told of a component, too
+                if z[i] >= 0:
+                    n[z[i]] += 1
+                    total[z[i]] += data[i, d]
             u = _move_size(rng, math.log(r), 1.0, size_prior, above, large, rates, n, total)
             r = math.exp(u)
             stats.size[:, d] = r

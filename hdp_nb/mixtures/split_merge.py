@@ -16,7 +16,6 @@ import numpy as np
 from numba import njit
 
 from ..mcmc.chain import with_attributes
-from .dp import grow_state
 from .likelihood import Likelihood
 from ..utils.checks import check_int
 from ..utils.states import check_entries
@@ -26,6 +25,16 @@ from ..utils.states import check_entries
 def log_share(w: float) -> float:
     "Logarithm of e^w/(1 + e^w), without overflow."
     return -math.log1p(math.exp(-w)) if w > 0.0 else w - math.log1p(math.exp(w))
+
+
+@njit(nogil=True)
+def _none_known(state):
+    return 0
+
+
+@njit(nogil=True)
+def _begin_empty(state, k, slot):
+    "A component has nothing beside its rows."
 
 
 class Parts(NamedTuple):
@@ -89,12 +98,19 @@ class Process(NamedTuple):
         Shares the weight of component k out between slots k and K. K is not counted up yet.
     merge : jitted (state, k1, k2)
         Puts the weight of k2 to that of k1, and that of the last component to k2.
+    known : jitted (state) -> int
+        How many components, the first ones, are known ([known](18_known.ipynb)): they are never
+        merged with each other, nor into a new one, and `n_k` counts one more for each.
+    begin : jitted (state, k, slot)
+        Puts into an empty slot what component k has beside its rows.
     """
 
     offset: Callable
     log_split: Callable
     split: Callable
     merge: Callable
+    known: Callable = _none_known
+    begin: Callable = _begin_empty
 
 
 class MoveOptions(NamedTuple):
@@ -176,12 +192,13 @@ def _make_ratio(fam: Likelihood, process: Process) -> Callable:
         `share` is that of the first part in their weight.
     """
     add, log_marginal, scan = fam.add, fam.log_marginal, _make_scan(fam)
-    log_split = process.log_split
+    log_split, start = process.log_split, process.begin
 
     @njit(nogil=True)
     def ratio(rng, state, data, prior, i, j, parts, scans):
         members, label, _, group, size, _ = parts
         stats, a, k1, merge = state.stats, state.K[0], state.z[i], state.z[i] != state.z[j]
+        start(state, k1, a)
         add(stats, a, data, i)
         add(stats, a + 1, data, j)
         size[:] = 0
@@ -227,6 +244,7 @@ def _make_accept(fam: Likelihood, process: Process) -> tuple[Callable, Callable]
         merged.
     """
     move, clear, divide, unite = fam.move, fam.clear, process.split, process.merge
+    known = process.known
 
     @njit(nogil=True)
     def split(state, j, parts, share):
@@ -236,6 +254,7 @@ def _make_accept(fam: Likelihood, process: Process) -> tuple[Callable, Callable]
         move(state.stats, K, k)
         move(state.stats, K + 1, K)
         state.n_k[k], state.n_k[K] = parts.size[:, 0].sum(), parts.size[:, 1].sum()
+        state.n_k[k] += k < known(state)
         state.z[j] = K
         for r in range(len(members)):
             if label[r] == 1:
@@ -295,7 +314,7 @@ def make_propose(fam: Likelihood, process: Process) -> Callable:
     Jain and Neal (2004); Dahl (2003).
     """
     ratio, (split, merge) = _make_ratio(fam, process), _make_accept(fam, process)
-    clear, offset = fam.clear, process.offset
+    clear, offset, known = fam.clear, process.offset, process.known
 
     @njit(nogil=True)
     def propose(rng, state, data, prior, options, done, tally, room):
@@ -307,6 +326,8 @@ def make_propose(fam: Likelihood, process: Process) -> Callable:
             i, j = int(rng.random() * n), int(rng.random() * (n - 1))
             j += j >= i
             k1, k2, S = z[i], z[j], 0
+            if k1 != k2 and k2 < known(state):
+                continue
             for o in range(n):
                 if o != i and o != j and (z[o] == k1 or z[o] == k2):
                     workspace[0, S] = o
@@ -506,7 +527,7 @@ class DPSplitMerge(SplitMerge):
             done = propose(rng, state, rows, prior, options, done, tally, room)
             if done == self.n_proposals:
                 return state
-            state = grow_state(fam, prior, state)
+            state = self.base.grow(state)
 
 # %% ../../nbs/03_mixtures/04_split_merge.ipynb #0528223d
 @cache
@@ -530,6 +551,7 @@ def _make_join(fam: Likelihood, process: Process) -> Callable:
     add, clear = fam.add, fam.clear
     log_predictive, log_marginal = fam.log_predictive, fam.log_marginal
     offset, log_split, (_, merge) = process.offset, process.log_split, _make_accept(fam, process)
+    known, start = process.known, process.begin
 
     @njit(nogil=True)
     def join(rng, state, data, prior, done, group, size):
@@ -542,11 +564,16 @@ def _make_join(fam: Likelihood, process: Process) -> Callable:
             i, b, best = int(rng.random() * n), -1, -np.inf
             a = z[i]
             for k in range(K):
-                if k != a:
+                if k != a and max(a, k) >= known(state):
                     log_w = math.log(n_k[k]) + log_predictive(prior, stats, k, data, i)
                     if log_w > best:
                         b, best = k, log_w
+            if b < known(state):  # a known one, which is to stay; or there is none
+                if b < 0:
+                    continue
+                a, b = b, a
             size[:] = 0
+            start(state, a, K)
             for o in range(n):
                 if z[o] == a or z[o] == b:
                     size[group[o], int(z[o] == b)] += 1
@@ -628,6 +655,6 @@ class MixtureMoves(DPSplitMerge):
             joined += n_joined
             if inside.K[0] + 2 <= len(inside.n_k):
                 break
-            inside = grow_state(fam, prior, inside)
+            inside = self.base.grow(inside)
         state, info = super().sweep(rng, SplitMergeState(inside, state.n_done))
         return state, {**info, "joined": joined}

@@ -284,6 +284,7 @@ class ComponentView:
             "label": np.array(self.component_labels_, dtype=object),
             "existence": np.mean(chains, axis=0),
             **with_interval("share", share, level),
+            **self._known_columns(level, samples, found, share),
             **self._more_columns(level),
             **self._parameter_columns(samples, found, sizes, level),
         }
@@ -292,6 +293,12 @@ class ComponentView:
 
     def _more_columns(self, level: float) -> dict[str, np.ndarray]:
         "Further columns of the table, before those of parameters."
+        return {}
+
+    def _known_columns(
+        self, level: float, samples: list[Components], found: list[np.ndarray], share: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        "Columns about what was told of the components: where nothing is known, none."
         return {}
 
     def _parameter_columns(
@@ -310,7 +317,8 @@ class ComponentView:
             known = np.unique(label[used])
             of: Any = sample.draws if drawn else sample.parameters
             of = {name: np.asarray(a)[used] for name, a in of.items()}
-            both = unite_parameters(of, np.searchsorted(known, label[used]), len(known), size[used])
+            size = np.maximum(size[used], 1e-9)  # one that is known may have no rows
+            both = unite_parameters(of, np.searchsorted(known, label[used]), len(known), size)
             for name, a in _readable(both, 1 + drawn).items():
                 of_name = rows.setdefault(name, [[] for _ in range(n)])
                 for k, value in zip(known, a.reshape(len(known), -1, a.shape[-1])):

@@ -844,7 +844,10 @@ def find_consensus(
     along = None
     if labels is None:
         if samples[0].prior is None:
-            matched = match_components([sample.counts for sample in samples], least_cosine)
+            tables = [sample.counts for sample in samples]
+            if n_known:
+                tables = [csr_array(table)[:, n_known:] for table in tables]
+            matched = match_components(tables, least_cosine)
         else:
             matched, along = _unite_chains(samples, chain, least_cosine, n_known)
         labels = [np.append(np.arange(n_known), k + n_known * (k >= 0)) for k in matched]

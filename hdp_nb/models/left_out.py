@@ -16,10 +16,12 @@ from scipy.special import logsumexp
 
 from ..corpora.corpus import Corpus
 from ..mixtures.dp import DPMixtureSampler
+from ..mixtures.known import Told
 from ..nested.sampler import NestedCounts, NestedPredictive, count_clusters, memberships
 from ..sequences.emissions import Emission
 from ..sequences.groups import in_group
 from ..sequences.hdp_hmm import FIRST_STEP, MISSING_STEP, Sequences
+from ..sequences.known import KnownHMMSampler
 from ..sequences.predict import log_plug_in
 from ..sequences.samplers import HMMSampler, StateCounts, forget_latents, take_sequences
 
@@ -144,7 +146,11 @@ def cut_stretches(sequences: Sequences, group: np.ndarray | None = None) -> Stre
 
 # %% ../../nbs/10_models/20_left_out.ipynb #4d03726b
 def log_stretches(
-    emission: Emission, prior: NamedTuple, sample: StateCounts, stretches: Stretches
+    emission: Emission,
+    prior: NamedTuple,
+    sample: StateCounts,
+    stretches: Stretches,
+    told: Told | None = None,
 ) -> np.ndarray:
     """Compute the log probabilities of stretches that are left out, by one sample.
 
@@ -156,6 +162,8 @@ def log_stretches(
     sample : StateCounts
         Of the sequences; with groups if their weights have an axis of groups.
     stretches : Stretches
+    told : Told, optional
+        What is told of known states.
 
     Returns
     -------
@@ -178,7 +186,11 @@ def log_stretches(
         hidden = out[of]
         begins = first | np.append(True, hidden[:-1])
         marks = np.where(hidden, sequences.marks | MISSING_STEP, sequences.marks)
-        state = HMMSampler(emission, prior, sequences._replace(marks=marks)).state(z)
+        seen = sequences._replace(marks=marks)
+        if told is None:
+            state = HMMSampler(emission, prior, seen).state(z)
+        else:
+            state = KnownHMMSampler(emission, prior, seen, told=told).state(z)
         own = {name: sample.stats[name] for name in learned}
         n_ab = np.zeros((group.max() + 1, K + 1, K), int)
         to = np.flatnonzero(~hidden)

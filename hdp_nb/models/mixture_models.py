@@ -29,6 +29,7 @@ from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.augmented import AugmentedSampler
 from ..mixtures.dp import DPMixtureSampler, point_partition
+from ..mixtures.known import KnownMixtureSampler, tell_components
 from ..mixtures.likelihood import Likelihood, draw_parameters, make_dirichlet_prior
 from ..mixtures.product import as_likelihood, columns_of, label_of
 from ..mixtures.row_blocks import ROWS
@@ -36,8 +37,9 @@ from ..mixtures.split_merge import MixtureMoves
 from ..mixtures.subclusters import SubclusterSampler
 from .base import Callback, Concentration, PathLike, SampledModel, Seed
 from .columns import as_mapped, read_columns
-from .components import ComponentView, component_covariances, component_means
+from .components import component_covariances, component_means, unite_parameters
 from .consensus import Components, draws_a_sample, group_table
+from .known_rows import Alarm, KnownView, conformal_threshold, raise_alarm, read_known
 from .left_out import MOST_ROWS, draw_folds, log_rows
 from .parameters import estimator
 from ..moves.schedule import Moves, as_moves
@@ -120,7 +122,17 @@ def _stacked(values: list) -> np.ndarray:
     return np.array([np.pad(value, (0, most[0] - len(value))) for value in values])
 
 # %% ../../nbs/10_models/05_mixture_models.ipynb #8f20b003
-class MixtureModel(ComponentView, ClusterMixin, SampledModel):
+def _log_odds_of_new(log_weights: LogWeights) -> np.ndarray:
+    "Of every row the log odds of a new component, by the mean of the samples' probabilities."
+    new, seen = [], []
+    for _, log_w in log_weights:
+        total = logsumexp(log_w, axis=1)
+        new.append(log_w[:, -1] - total)
+        seen.append(logsumexp(log_w[:, :-1], axis=1) - total)
+    return logsumexp(new, axis=0) - logsumexp(seen, axis=0)
+
+
+class MixtureModel(KnownView, ClusterMixin, SampledModel):
     """Base of the mixtures of rows, with or without groups.
 
     A subclass has the parameters `likelihood`, `prior`, `alpha`, `moves` and `init`, and in
@@ -132,7 +144,11 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
         See `DPMixture`.
     """
 
-    _absent = {"vocabulary_": None, "best_": None, "categories_": {}, "parts_": None}
+    _absent = {
+        **{"vocabulary_": None, "best_": None, "categories_": {}, "parts_": None},
+        **{"known_names_": [], "told_": {}},
+    }
+    known: Any = None
     _kind = "cluster"
     likelihood: Any
     prior: Any
@@ -201,6 +217,7 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
         number, z = self._number(), self.samples_["z"][self.best_]
         self.labels_, self.n_components_ = number[z], len(number)
         self._show(sampler)
+        self._name_known()
 
     def _compared(self, first: int = 0) -> np.ndarray:
         "Numbers of the samples of which one is shown, those of one chain in front."
@@ -244,7 +261,7 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
                 sampler.check(self._sample(i))
         check_entries("labels_", self.labels_, 0, self.n_components_ - 1, whole=True)
         if self.parts_ is not None:
-            shape = (int(self.samples_["z"][self.best_].max()) + 1,)
+            shape = (self._n_sampled(self.samples_["z"][self.best_]),)
             check_entries("parts_", self.parts_, -1, self.n_components_ - 1, shape, whole=True)
         words = self.vocabulary_
         if words is not None and len(check_vocab(words)) != self.n_features_in_:
@@ -255,15 +272,39 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
         "Set the parameters of the clusters that `labels_` says."
         if self.best_ is not None:
             sampler = self._of_sample(sampler, self.best_)
+        if self.known_names_:
+            self.components_ = self._with_told(sampler)
+            return
         stats = sampler.state(self.labels_).stats
         self.components_ = sampler.fam.expected(sampler.prior, stats, self.n_components_)
 
     def _number(self) -> np.ndarray:
         if self.best_ is None:
             raise ValueError("fit must be run again: an earlier version saved no best_")
-        z = self.samples_["z"][self.best_]
-        by_size = lambda: np.argsort(np.argsort(-np.bincount(z), kind="stable"))
-        return by_size() if self.parts_ is None else self.parts_
+        if self.parts_ is not None:
+            return self.parts_
+        F, n_k = len(self.known_names_), self._sizes(self.samples_["z"][self.best_])
+        return np.argsort(np.append(np.arange(F), F + np.argsort(-n_k[F:], kind="stable")))
+
+    def _n_sampled(self, z: np.ndarray) -> int:
+        "How many components a sample has, known ones without rows among them."
+        return max(int(z.max()) + 1, len(self.known_names_))
+
+    def _sizes(self, z: np.ndarray) -> np.ndarray:
+        "Rows of all components of a sample."
+        return np.bincount(z, minlength=self._n_sampled(z))
+
+    def _with_told(self, sampler: DPMixtureSampler) -> dict[str, np.ndarray]:
+        "Parameters of the clusters that are shown, with what is told of those known."
+        z, number = self.samples_["z"][self.best_], self._number()
+        every = sampler.fam.expected(sampler.prior, sampler.state(z).stats, len(number))
+        kept = np.flatnonzero(number >= 0)
+        size = np.maximum(self._sizes(z), 1e-9)[kept]  # known ones may have no rows
+        parameters = {name: a[kept] for name, a in every.items()}
+        return unite_parameters(parameters, number[kept], self.n_components_, size)
+
+    def _shown_parameters(self) -> dict[str, np.ndarray]:
+        return self.components_
 
     def _n_shown(self) -> int:
         return self.n_components_
@@ -328,18 +369,24 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
             raise ValueError("fit must be run again: an earlier version saved no sample_chain_")
         sampler, samples, rng = self._sampler(), [], np.random.default_rng(0)
         for i, z in enumerate(self.samples_["z"]):
-            K, of = int(z.max()) + 1, self._of_sample(sampler, i)
+            K, of = self._n_sampled(z), self._of_sample(sampler, i)
             rows, given = group_table(z, K), (of.prior, of.state(z).stats, K)
             means = sampler.fam.expected(*given)
             n_draws = draws_a_sample(means, len(self.samples_["z"]))
             drawn = draw_parameters(rng, sampler.fam, *given, n_draws)
             samples.append(Components(rows, documents=rows, parameters=means, draws=drawn))
-        return samples, {}
+        F = len(self.known_names_)
+        return samples, {"n_known": F, "n_first": F}
 
     def _members(self, z: np.ndarray) -> np.ndarray:
         "Shares of the members of each component of a sample that carry each label."
-        C = self.n_components_
-        members = np.bincount(z * C + self.labels_, minlength=(z.max() + 1) * C).reshape(-1, C)
+        C, K = self.n_components_, self._n_sampled(z)
+        members = np.bincount(z * C + self.labels_, minlength=K * C).reshape(-1, C)
+        for f, k in enumerate(self._number()[: len(self.known_names_)]):
+            if k >= 0:  # the same one in all samples
+                members[f] = np.arange(C) == k
+            elif not members[f].any():  # dropped, and without rows
+                members[f] = 1
         return members / members.sum(axis=1, keepdims=True)
 
     def _of_clusters(self, weights: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -457,6 +504,7 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
     def _take(self, X: Any) -> DPMixtureSampler:
         "Take X as the rows of the fit; return the sampler over them."
         self.data_ = self._rows(X, reset=True)
+        self.known_names_, self.told_ = [], {}
         try:
             sampler = self._sampler(first=True)
         except ValueError as error:
@@ -467,6 +515,10 @@ class MixtureModel(ComponentView, ClusterMixin, SampledModel):
         self.data_ = sampler.data if own else sampler.data.copy()
         if (kind := sampler.augmentation) is not None:
             self.data_ = self.data_[:, : -kind.n_latents(sampler.prior)]
+        if isinstance(sampler, KnownMixtureSampler):
+            self.known_names_ = list(read_known(self.known, self, len(self.data_))[0])
+            given = sampler.prior, sampler.told.stats, sampler.n_known
+            self.told_ = sampler.fam.expected(*given)
         return sampler
 
     def _sampler(self, first: bool = False) -> DPMixtureSampler:
@@ -514,6 +566,14 @@ class DPMixture(MixtureModel):
     alpha : float > 0 or prior
         Concentration: larger values give more clusters. A number is held fixed; a prior,
         `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned, from its mean or median.
+    known : dict, fitted DPMixture, Known, or None
+        Clusters that are known, with their parameters: a dict from names to dicts by the names that
+        `components_` has, such as {"healthy": {"mean": [0, 1], "cov": [[1, 0], [0, 2]]}}, or
+        "probabilities" of symbols, or "rate" (notebook 03_mixtures/18_known). They come first, keep
+        their names and order, and are in all samples, with rows or without. `Known(table, strength,
+        weight)` says how surely their parameters are known (a table alone: 1,000 pseudo-rows each,
+        of a fitted model at most its own) and how many rows are expected in them. What is told is
+        in no share. Not for a mapping, nor by "subclusters".
     init : "opposite", None or int
         The start of the chains. "opposite": the first chain begins with all rows in one
         component and the others with rows in 100 at random, so that agreement means something.
@@ -557,6 +617,12 @@ class DPMixture(MixtureModel):
         ...), the hyperparameter that these depend on.
     best_ : int
         The sample that is shown.
+    known_ : int array, shape (n_components_,)
+        Number of the known cluster that each cluster is, -1 for new ones.
+    known_names_ : list of str
+        The names of the known clusters.
+    told_ : dict of arrays, shape (len(known_names_), ...)
+        What was told of their parameters, by the names of `components_`.
     parts_ : int array, or None
         After `merge` or `drop`, the cluster that each component of that sample is part of, or -1.
     {sample_chain_, behind_}
@@ -586,6 +652,7 @@ class DPMixture(MixtureModel):
         *,
         prior: Any = None,
         alpha: Concentration = Gamma(1, 1),
+        known: Any = None,
         sampler: str = "auto",
         moves: int | str | Moves = "auto",
         init: Any = "opposite",
@@ -600,6 +667,7 @@ class DPMixture(MixtureModel):
         self.likelihood = likelihood
         self.prior = prior
         self.alpha = alpha
+        self.known = known
         self.sampler = sampler
         self.moves = moves
         self.init = init
@@ -665,13 +733,24 @@ class DPMixture(MixtureModel):
         if not (isinstance(name, str) and name in known):
             raise ValueError(f"sampler must be one of {', '.join(map(repr, known))}, got {name!r}")
         if name == "auto":
-            many = len(self.data_) >= MANY_ROWS and sampler.fam.name in ROWS
+            many = (
+                len(self.data_) >= MANY_ROWS and sampler.fam.name in ROWS and not self.known_names_
+            )
             name = "subclusters" if many else "collapsed"
+        if name == "subclusters" and self.known_names_:
+            raise ValueError(
+                f"sampler must be 'auto' or 'collapsed' with known clusters, got {self.sampler!r}"
+            )
         self.sampler_ = name
         return self._moved(sampler, MixtureMoves if name == "collapsed" else SubclusterSampler)
 
     def _make_sampler(self, fam: Likelihood, prior: Any) -> DPMixtureSampler:
-        return DPMixtureSampler(fam, self.data_, prior, *as_concentration("alpha", self.alpha))
+        alpha = as_concentration("alpha", self.alpha)
+        if self.known is None:
+            return DPMixtureSampler(fam, self.data_, prior, *alpha)
+        table, strength, weight = read_known(self.known, self, self.data_.shape[0])
+        told = tell_components(fam, prior, table, strength, weight)
+        return KnownMixtureSampler(fam, self.data_, prior, *alpha, told=told)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Return the most probable cluster of every row of X.
@@ -724,6 +803,70 @@ class DPMixture(MixtureModel):
         check_is_fitted(self)
         return self._over_rows(self._membership, self._rows(X), most=LABELLED_BY)
 
+    def novelty(self, X: ArrayLike) -> np.ndarray:
+        """Return the log odds, for every row of X, that it is in no cluster of the fit.
+
+        Those of the last column of `predict_proba`, over 20 of the kept samples. They are large
+        where the prior says more of a row than every cluster does, which a narrow one never does.
+
+        Parameters
+        ----------
+        X : array, shape (n, n_columns)
+
+        Returns
+        -------
+        float array, shape (n,)
+            Natural logarithms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import DPMixture
+        >>> X = np.random.default_rng(0).normal(0, 1, (60, 2))
+        >>> model = DPMixture("normal", n_iter=60, n_chains=1, random_state=0).fit(X)
+        >>> model.novelty([[0, 1], [9, 9]]) > 0
+        array([False,  True])
+        """
+        check_is_fitted(self)
+        return self._over_rows(_log_odds_of_new, self._rows(X), most=LABELLED_BY)
+
+    def alarm(self, X: ArrayLike, held_out: ArrayLike, rate: float = 0.01) -> Alarm:
+        """Find rows that are in no cluster of the fit, with few false alarms.
+
+        The threshold of `novelty` is chosen on normal rows that were not in the fit, by split
+        conformal prediction (notebook 10_models/30_known_rows, KV2).
+
+        Parameters
+        ----------
+        X : array, shape (n, n_columns)
+        held_out : array, shape (n_held_out, n_columns)
+            Normal rows, 1 / rate of them or more.
+        rate : float in (0, 1)
+            Share of normal rows that may have an alarm.
+
+        Returns
+        -------
+        Alarm
+
+        Raises
+        ------
+        ValueError
+            There are too few rows for this rate.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import DPMixture
+        >>> rng = np.random.default_rng(0)
+        >>> model = DPMixture("normal", n_iter=60, n_chains=1, random_state=0)
+        >>> X, held_out = rng.normal(0, 1, (60, 2)), rng.normal(0, 1, (99, 2))
+        >>> model.fit(X).alarm([[0, 1], [9, 9]], held_out).steps
+        array([False,  True])
+        """
+        scores = self.novelty(held_out)
+        threshold, new = conformal_threshold(scores, rate), self.novelty(X)
+        return raise_alarm(new, np.ones(len(new), int), threshold, float(rate), len(scores))
+
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[Any, np.ndarray]:
         """Draw rows from the mixture that is shown.
 
@@ -766,7 +909,7 @@ class DPMixture(MixtureModel):
         parameters = sampler.fam.expected(*given)
         if drawn is not None:
             parameters = {name: a[:, 0] for name, a in drawn.items()}
-        size = np.bincount(z) * (number >= 0)
+        size = self._sizes(z) * (number >= 0)
         which = rng.choice(len(number), n, p=size / size.sum())
         rows, kind = sampler.fam.sample(rng, parameters, which), self._as_fitted().likelihood
         return as_mapped(rows, kind) if isinstance(kind, Mapping) else rows, number[which]

@@ -123,12 +123,12 @@ def _plain(value: Any) -> Any:
     return value.tolist()
 
 # %% ../../nbs/10_models/14_saving.ipynb #72f8e1ec
-def _packed(params: dict[str, Any]) -> dict[str, Any]:
+def _packed(params: dict[str, Any], plain: Callable[[Any], Any] = plain_known) -> dict[str, Any]:
     "Parameters of a model as JSON has them."
     if isinstance(params.get("random_state"), (np.random.Generator, np.random.RandomState)):
         params["random_state"] = None
     if params.get("known") is not None and not np.isscalar(params["known"]):
-        params["known"] = plain_known(params["known"])
+        params["known"] = plain(params["known"])
     if hasattr(params.get("init"), "z"):  # a sampler's state: keep its assignments
         params["init"] = params["init"].z
     return json.loads(json.dumps(_with_objects(params, pack=True), default=_plain))
@@ -271,7 +271,10 @@ class SavedModel(BaseEstimator):
         True
         """
         check_is_fitted(self)
-        params, fitted = (_packed(m.get_params(deep=False)) for m in (self, self._as_fitted()))
+        params, fitted = (
+            _packed(m.get_params(deep=False), getattr(self, "_plain_known", plain_known))
+            for m in (self, self._as_fitted())
+        )
         meta: dict[str, Any] = {
             "format": f"hdp_nb model {_FORMAT}",
             "program": f"hdp_nb {__version__}",

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus
@@ -23,6 +24,7 @@ from .columns import as_mapped, read_columns
 from .components import unite_parameters
 from .consensus import Components, draws_a_sample, group_table
 from .forecast import draw_next_steps, forecast_sequences
+from .known_rows import KnownStates
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
@@ -31,6 +33,7 @@ from ..moves.schedule import check_moves
 from ..sequences.emissions import are_sequences, as_steps, emitted_likelihood, hmm_emission
 from ..sequences.groups import GroupedHMMSampler, in_group
 from ..sequences.hdp_hmm import MISSING_STEP
+from ..sequences.known import KnownHMMSampler, log_none, tell_states
 from ..sequences.moves import StateMoves, TracedStates
 from hdp_nb.sequences.predict import (
     decode,
@@ -61,7 +64,7 @@ _COMPARED = 100  # samples; the one to show is found by comparing all pairs of s
 
 
 @estimator
-class HDPHMM(StateView, SampledModel):
+class HDPHMM(KnownStates, StateView, SampledModel):
     """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
     The number of states is inferred, with moves that split and merge states.
@@ -99,6 +102,15 @@ class HDPHMM(StateView, SampledModel):
         Extra weight of staying in a state (Fox et al. 2008). A number is held fixed, a prior is
         learned, from 1. The default says little: states may last from one step to thousands. 0 is
         the model of Teh et al., which knows of no staying.
+    known : dict, fitted HDPHMM, Known, or None
+        States that are known, with what they emit: a dict from names to dicts by the names that
+        `emissions_` has, such as {"rest": {"mean": [0, 1], "cov": [[1, 0], [0, 2]]}}, or
+        "probabilities" of symbols (notebook 07_sequences/12_known). They come first, keep their
+        names and order, and are in all samples, with steps or without. `Known(table, strength,
+        weight)` says how surely their emissions are known (a table alone: 1,000 pseudo-steps each,
+        of a fitted model at most its own) and how often they are expected. What is told is in no
+        share and no transition. Not for sequences in groups, mappings, "autoregression", or an
+        `eta` that is learned.
     max_states : int
         Number of states of the weak limit; and of the chains that begin with many, see `init`.
     sampler : "auto", "direct", "beam" or "weak_limit"
@@ -138,6 +150,12 @@ class HDPHMM(StateView, SampledModel):
     emissions_ : dict of arrays
         Posterior mean parameters of the states: "phi" (n_states_, n_symbols), or what `expected` of
         the likelihood returns.
+    known_ : int array, shape (n_states_,)
+        Number of the known state that each state is, -1 for new ones.
+    known_names_ : list of str
+        The names of the known states.
+    told_ : dict of arrays, shape (len(known_names_), ...)
+        What was told of their emissions, by the names of `emissions_`.
     labels_ : int array, shape (N,)
         State of every step of the fit, the most probable one by the sample that is shown, of which
         0 is the state with the most steps.
@@ -186,6 +204,7 @@ class HDPHMM(StateView, SampledModel):
     _absent = {
         **{"vocabulary_": None, "digest_": None, "sampler_": None, "categories_": {}},
         **{"lengths_": None, "sequence_groups_": None, "parts_": None},
+        **{"known_names_": [], "told_": {}},
     }
     _least_burn_in = 300  # the moves are annealed for as long
 
@@ -197,6 +216,7 @@ class HDPHMM(StateView, SampledModel):
         alpha=Gamma(1, 1),
         gamma=Gamma(1, 1),
         kappa=Gamma(1, 0.01),
+        known=None,
         max_states=50,
         sampler="auto",
         moves="auto",
@@ -214,6 +234,7 @@ class HDPHMM(StateView, SampledModel):
         self.alpha = alpha
         self.gamma = gamma
         self.kappa = kappa
+        self.known = known
         self.max_states = max_states
         self.sampler = sampler
         self.moves = moves
@@ -283,6 +304,7 @@ class HDPHMM(StateView, SampledModel):
             )
         init = check_int("max_states", self.max_states, 1) if opposite else self.init
         init = np.asarray(init) if np.ndim(init) else init
+        told = self._tell(emission, prior, len(sequences.marks), groups)
         given, group = sequences, None
         original, first = None, None  # where each step of X is, where each group begins
         if groups is not None:  # the sampler has each group in one piece
@@ -292,7 +314,7 @@ class HDPHMM(StateView, SampledModel):
             original = np.argsort(steps)
             init = init[steps] if np.shape(init) == steps.shape else init
             first = np.searchsorted(np.sort(group), np.arange(len(self.groups_) + 1))
-        options = {"init": init, "eta_prior": eta_prior}
+        options = {"init": init, "eta_prior": eta_prior, "told": told}
         sampler = self._sampler(emission, prior, sequences, first, options)
         self.prior_ = {name: np.asarray(value) for name, value in prior._asdict().items()}
         in_order = callback
@@ -312,17 +334,30 @@ class HDPHMM(StateView, SampledModel):
             ]
         stretches = cut_stretches(given, group)
         predict = lambda chain: [
-            log_stretches(emission, prior, self.samples_[i], stretches) for i in self._few_of(chain)
+            log_stretches(emission, prior, self.samples_[i], stretches, told)
+            for i in self._few_of(chain)
         ]
         self._keep_only(self._gate(chains, best, predict, stretches.left_out()))
         few = np.arange(len(self.samples_))[:: -(-len(self.samples_) // _COMPARED)]
         self.best_ = int(few[point_partition([self.samples_[i].z for i in few])])
         self._show(emission, prior, self.samples_[self.best_])
         self.labels_ = self._label(emission, prior, given, group)
+        self._name_known()
         self._conclude()
         seen = (given.marks & MISSING_STEP) == 0
         self._name_family("emission", given.data[seen], self.labels_[seen], self.emissions_)
         return self
+
+    def _tell(self, emission, prior, n_steps, groups):
+        "What is told of states, None if nothing is."
+        if self.known is not None and groups is not None:
+            raise ValueError("known must be None where sequences have groups, got known states")
+        fam = emitted_likelihood(self.emission)
+        tell = partial(tell_states, fam, prior)
+        return self._take_known(self.known, n_steps, tell, partial(emission.expected, prior))
+
+    def _shown_parameters(self):
+        return self.emissions_
 
     def _label(self, emission, prior, sequences, group):
         "The most probable state of every step of the fit, by the sample that is shown."
@@ -401,6 +436,9 @@ class HDPHMM(StateView, SampledModel):
         if self.sampler == "auto":
             self.sampler_ = "direct" if emission.draw is None else "weak_limit"
         options |= {"method": self.sampler_, "max_states": self.max_states}
+        if (told := options.pop("told")) is not None:
+            known = KnownHMMSampler(emission, prior, sequences, told=told, **options)
+            return self._with_state_moves(known)
         if first is None:
             return self._with_state_moves(HMMSampler(emission, prior, sequences, **options))
         return self._with_state_moves(
@@ -466,13 +504,15 @@ class HDPHMM(StateView, SampledModel):
 
     def _show(self, emission, prior, counts):
         "Set the attributes that show one sample."
-        self.order_ = np.argsort(-counts.n_k, kind="stable")
+        F = len(self.known_names_)
+        self.order_ = np.append(np.arange(F), F + np.argsort(-counts.n_k[F:], kind="stable"))
         counts, to = self._kept_states(emission, prior, counts)
         self.n_states_ = n = int(to.max()) + 1
         self.alpha_, self.gamma_ = float(counts.alpha), float(counts.gamma)
         self.kappa_ = float(counts.kappa)
         table = group_table(to, n).toarray()
-        part = (table * counts.n_k[:, None] / (counts.n_k @ table)).T  # of a state, (K, states)
+        n_k = counts.n_k if F == 0 else np.maximum(counts.n_k, 1e-9)  # some may have none
+        part = (table * n_k[:, None] / (n_k @ table)).T  # of a state, (K, states)
         weights = np.append(counts.beta[..., :-1] @ table, counts.beta[..., -1:], axis=-1)
         if self.groups_ is None:
             self.gamma_group_, self.weights_, self.group_weights_ = None, weights, None
@@ -484,7 +524,7 @@ class HDPHMM(StateView, SampledModel):
             startprob, transmat = (np.array(a) for a in zip(*chains))
         self.startprob_, self.transmat_ = startprob @ table, part @ transmat @ table
         emissions = mean_emissions(emission, prior, counts)
-        self.emissions_ = unite_parameters(emissions, to, n, counts.n_k)
+        self.emissions_ = unite_parameters(emissions, to, n, n_k)
 
     def _kept_states(self, emission, prior, counts):
         "The sample that is shown without dropped states, and which state each of the others is."
@@ -514,7 +554,8 @@ class HDPHMM(StateView, SampledModel):
             n_draws = draws_a_sample(means, len(self.samples_))
             drawn = draw_emissions(rng, fam, prior, counts, n_draws)
             samples.append(Components(steps, documents=steps, parameters=means, draws=drawn))
-        return samples, {}
+        F = len(self.known_names_)
+        return samples, {"n_known": F, "n_first": F}
 
     def _parts(self, X, lengths, groups):
         """Cut new sequences up by group, since each group has a chain of its own.
@@ -697,17 +738,20 @@ class HDPHMM(StateView, SampledModel):
             out[steps] = self._in_states(emission, prior, samples[self.best_], part, "viterbi")
         return as_given(X, out)
 
-    def predict_proba(self, X, lengths=None, groups=None):
+    def predict_proba(self, X, lengths=None, groups=None, none=False):
         """Posterior probabilities of the states of `transmat_` for every step.
 
         Parameters
         ----------
         X, lengths, groups
             New sequences; see `score_samples`.
+        none : bool
+            Add a last column, for a state that the fit has not seen.
 
         Returns
         -------
-        float array, shape (N, n_states_); or a list of them, where X is a list of sequences
+        float array, shape (N, n_states_), or (N, n_states_ + 1) with `none`; or a list of them,
+        where X is a list of sequences
             Rows sum to 1.
 
         Examples
@@ -720,9 +764,56 @@ class HDPHMM(StateView, SampledModel):
         array([0, 0, 0, 1, 1])
         """
         emission, prior, N, parts = self._parts(X, lengths, groups)
-        out = np.empty((N, self.n_states_))
+        out = np.empty((N, self.n_states_ + bool(none)))
         for _, steps, part, samples in parts:
-            out[steps] = self._in_states(emission, prior, samples[self.best_], part, "posterior")
+            sample = samples[self.best_]
+            if not none:
+                out[steps] = self._in_states(emission, prior, sample, part, "posterior")
+                continue
+            sample, to = self._kept_states(emission, prior, sample)
+            proba = np.exp(log_none(emission, prior, sample, part))
+            out[steps, :-1] = proba[:, :-1] @ group_table(to, self.n_states_)
+            out[steps, -1] = proba[:, -1]
+        return as_given(X, out)
+
+    def novelty(self, X, lengths=None, groups=None):
+        """Log odds, for every step, that it is in no state that the fit has seen.
+
+        Of the probabilities that `predict_proba(X, none=True)` has, averaged over 20 of the kept
+        samples: large where the prior says more of a step than every state does. Where the prior
+        is narrow, or a step says little, as one symbol does, a new state needs a fit to be found.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            New sequences; see `score_samples`.
+
+        Returns
+        -------
+        float array, shape (N,); or a list of them, where X is a list of sequences
+            Natural logarithms.
+
+        Raises
+        ------
+        ValueError
+            Bad data, named in the message.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", n_iter=200, n_chains=1, random_state=0).fit(X)
+        >>> model.novelty([0, 1, 25, 26, 0]) > 0
+        array([False, False,  True,  True, False])
+        """
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out, some = np.empty(N), range(0, len(self.samples_), -(-len(self.samples_) // 20))
+        for _, steps, part, samples in parts:
+            logs = [log_none(emission, prior, samples[i], part) for i in some]
+            new = np.logaddexp.reduce([log_p[:, -1] for log_p in logs])
+            seen = np.logaddexp.reduce([logsumexp(log_p[:, :-1], axis=1) for log_p in logs])
+            out[steps] = new - seen
         return as_given(X, out)
 
     def score_steps(self, X, lengths=None, groups=None):

@@ -293,7 +293,7 @@ class StateView(ComponentView):
         rng, K = np.random.default_rng(0), self.n_states_
         for sample, label in zip(self.samples_, found):
             table = group_table(np.where(label < 0, K, label), K + 1).toarray()[:, :K]
-            size = table * sample.n_k[:, None]
+            size = table * np.maximum(sample.n_k, 1e-9)[:, None]  # a known one may have none
             with np.errstate(invalid="ignore", divide="ignore"):
                 weight = size / size.sum(axis=0)
                 start, between = [], []

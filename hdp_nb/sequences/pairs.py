@@ -16,7 +16,7 @@ from numba import njit
 
 from .emissions import Emission
 from .groups import GroupedHMMSampler
-from .hdp_hmm import FIRST_STEP, LAST_STEP, MISSING_STEP, make_recount
+from .hdp_hmm import FIRST_STEP, LAST_STEP, MISSING_STEP
 from .samplers import HMMSampler, expand_capacity
 from ..utils.special import TINY, draw_share, log_beta, log_rising
 
@@ -37,6 +37,9 @@ class _MovedStates(NamedTuple):
     alpha, gamma, conc, kappa : float arrays ()
         Concentration of the rows, of the weights (the parent's, if there are groups), of the
         groups' weights around the parent's, and the extra weight of staying.
+    known, b : int array (), float array ()
+        How many states, the first ones, are known ([known](12_known.ipynb)), and their weight.
+        `limit` does not count them.
     """
 
     z: np.ndarray
@@ -49,6 +52,8 @@ class _MovedStates(NamedTuple):
     gamma: np.ndarray
     conc: np.ndarray
     kappa: np.ndarray
+    known: np.ndarray
+    b: np.ndarray
 
 # %% ../../nbs/07_sequences/10_pairs.ipynb #7dc4f87c
 class _StatePair(NamedTuple):
@@ -75,6 +80,8 @@ class _StatePair(NamedTuple):
     fit : float array (4,)
     log_a : float array ()
         Of the last move, in the direction of a split, (J6).
+    told : bool array ()
+        Whether the first side is a known state.
     """
 
     steps: np.ndarray
@@ -90,6 +97,7 @@ class _StatePair(NamedTuple):
     tables: np.ndarray
     fit: np.ndarray
     log_a: np.ndarray
+    told: np.ndarray
 
 
 def _new_pair(states: _MovedStates, n_groups: int = 1) -> _StatePair:
@@ -110,13 +118,13 @@ def _new_pair(states: _MovedStates, n_groups: int = 1) -> _StatePair:
         np.zeros((levels, 2)),
         np.ones(4),
         np.zeros(()),
+        np.zeros((), np.bool_),
     )
 
 # %% ../../nbs/07_sequences/10_pairs.ipynb #22727d2c
 @njit(nogil=True)
-def _find(counts, i, used, but):
-    "The i-th state, other than `but`, that has steps, or that has none."
-    k = 0
+def _find(counts, i, used, but, k):
+    "The i-th state from k on, other than `but`, that has steps, or that has none."
     while True:
         if (counts[k] > 0) == used and k != but:
             if i == 0:
@@ -144,17 +152,18 @@ def _choose_pair(rng, states, merge):
     Returns the steps, the states of the two sides, and log (J3) but for the last factor n_l; the
     first step is -1 where there is no such move.
     """
-    z, n_k, K, limit = states.z, states.n_k, states.K[()], states.limit[()]
+    z, n_k, K, limit, F = states.z, states.n_k, states.K[()], states.limit[()], states.known[()]
     used = 0
-    for k in range(K):
+    for k in range(F, K):
         used += n_k[k] > 0
     t = int(rng.random() * z.shape[0])
     k, l, room = z[t], K, n_k.shape[0] if limit == 0 else limit
-    if (used < 2) if merge else (n_k[k] < 2 or used == room):
+    mine = int(k >= F)  # a known one takes a new one in, which is gone
+    if (used <= mine) if merge else (n_k[k] < 2 or used == room):
         return -1, -1, 0, 0, 0.0
     n, after = n_k[k], used
     if merge:
-        l = _find(n_k, int(rng.random() * (used - 1)), True, k)
+        l = _find(n_k, int(rng.random() * (used - mine)), True, k, F)
         u = _nth_step(z, l, int(rng.random() * n_k[l]))
         n += n_k[l]
     else:
@@ -163,8 +172,8 @@ def _choose_pair(rng, states, merge):
         while u == t:
             u = _nth_step(z, k, int(rng.random() * n))
         if limit > 0:
-            l = _find(n_k, int(rng.random() * (limit - used)), False, -1)
-    log_choice = math.log((n - 1.0) / (after - 1.0))
+            l = _find(n_k, int(rng.random() * (limit - used)), False, -1, F)
+    log_choice = math.log((n - 1.0) / (after - mine))
     if limit > 0:  # which of the empty states a split takes
         log_choice += math.log(limit - after + 1.0)
     return t, u, k, l, log_choice
@@ -290,6 +299,8 @@ def _weigh_pair(
     own = states.gamma[()] / states.limit[()] if states.limit[()] > 0 else TINY
     for s in range(share.shape[0]):
         p = q = max(own, TINY)
+        if pair.told[()]:
+            p = states.b[()]
         if s > 0:
             c = states.conc[()] * pair.weight[0]
             p, q = max(c * share[0, 0], TINY), max(c * share[0, 1], TINY)
@@ -486,13 +497,24 @@ def _make_state_moves(emission: Emission) -> Callable:
     callable
         The jitted `moves(rng, states, pair, prior, stats, sequences, plan)`, which makes moves in
         place; `stats` are statistics of at least three slots, for the kernel to work in, with the
-        hyperparameters of the state's own. Returns the number of moves that were accepted.
+        hyperparameters of the state's own; where states are known, slot 3 is empty, and those from
+        4 on have what is told of them. Returns the number of moves that were accepted.
     """
     add, clear, log_marginal = emission.add, emission.clear, emission.log_marginal
-    scan = _make_pair_scan(emission)
+    scan, copy = _make_pair_scan(emission), emission.copy
 
     @njit(nogil=True)
-    def begin(rng, states, pair, stats, sequences, anchors, merge):
+    def empty(states, pair, stats, k):
+        "Both sides, and both together, without steps: of a known state what is told is left."
+        pair.told[()] = k < states.known[()]
+        if states.known[()] == 0:
+            clear(stats)
+            return
+        for w in range(3):
+            copy(stats, 4 + k if pair.told[()] and w != 1 else 3, w)
+
+    @njit(nogil=True)
+    def begin(rng, states, pair, stats, sequences, anchors, merge, k):
         "The sides where the path begins, and all counts; both sides are together in slot 2."
         n, first, second = anchors
         share = rng.random()
@@ -500,7 +522,7 @@ def _make_state_moves(emission: Emission) -> Callable:
             pair.side[r] = pair.old[r] if merge else rng.random() < share
         pair.side[first], pair.side[second] = 0, 1
         _count_sides(states, pair, sequences.marks, n)
-        clear(stats)
+        empty(states, pair, stats, k)
         for r in range(n):
             t = pair.steps[r]
             if sequences.marks[t] & MISSING_STEP == 0:
@@ -548,7 +570,7 @@ def _make_state_moves(emission: Emission) -> Callable:
             anchors = _gather_pair(states, pair, chosen, merge)
             n, k, l = anchors[0], chosen[2], chosen[3]
             shares = pair.apart.copy()
-            begin(rng, states, pair, stats, sequences, anchors, merge)
+            begin(rng, states, pair, stats, sequences, anchors, merge, k)
             whole, log_a = log_marginal(prior, stats, 2), chosen[4]
             if merge:
                 log_a += end(rng, states, pair, True, shares)
@@ -585,17 +607,23 @@ def _view_states(sampler: HMMSampler, state: Any) -> _MovedStates:
     group = np.zeros(len(state.z), np.int64)
     if isinstance(sampler, GroupedHMMSampler):
         group = np.repeat(np.arange(len(sampler.parts)), np.diff(sampler.bounds))
+    F, n_k = sampler.n_known, state.n_k
+    if F:  # it counts one more for each
+        n_k = n_k.copy()
+        n_k[:F] -= 1
     return _MovedStates(
         state.z,
         group,
-        state.n_k,
+        n_k,
         state.beta.reshape(-1, state.n_k.size),
         state.K,
-        np.array(sampler.max_states if sampler.method == "weak_limit" else 0),
+        np.array(sampler.max_states - F if sampler.method == "weak_limit" else 0),
         state.alpha,
         state.gamma,
         getattr(state, "gamma_group", state.gamma),
         state.kappa,
+        np.array(F),
+        np.array(sampler.known_weight),
     )
 
 
@@ -626,10 +654,8 @@ def move_states(
         state = expand_capacity(emission, prior, state, 4 * (least // 4 + 1))
     states = _view_states(sampler, state)
     pair = _new_pair(states, max(len(states.beta) - 1, 1))
-    stats = emission.restore(prior, emission.keep(state.stats, states.group[:0]), 4)
+    stats = sampler.room(state)
     accepted = _make_state_moves(emission)(rng, states, pair, prior, stats, sampler.sequences, plan)
-    if accepted and isinstance(sampler, GroupedHMMSampler):
+    if accepted:
         sampler.recount(state)
-    elif accepted:
-        make_recount(emission)(state, sampler.sequences, True)
     return state, int(accepted)

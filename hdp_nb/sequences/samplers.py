@@ -281,6 +281,9 @@ class StateCounts(NamedTuple):
         State of every step; empty in models that earlier versions saved.
     latents : float array (N, n_latents)
         Latent variables of the steps, where the emission has an `Augmentation`; else empty.
+    told : int array (F,)
+        Of the first F states, which are known, the pseudo-observations in `stats`; no step of
+        theirs is in any other count.
     """
 
     n_ab: np.ndarray
@@ -292,6 +295,7 @@ class StateCounts(NamedTuple):
     stats: dict
     z: np.ndarray = np.zeros(0, np.uint16)
     latents: np.ndarray = np.zeros((0, 0), np.float32)
+    told: np.ndarray = np.zeros(0, np.int64)
 
     def check(self) -> None:
         "Raise a ValueError unless all fits, see `hdp_nb.utils.states.check_kept_states`."
@@ -409,6 +413,8 @@ class HMMSampler:
     """Gibbs sampling for the HDP-HMM (Teh et al. 2006, section 7), for
     `hdp_nb.mcmc.chain.run_chain`.
 
+    `n_known` states, the first ones, are known, see `hdp_nb.sequences.known`: here none.
+
     Parameters
     ----------
     emission : Emission
@@ -431,6 +437,8 @@ class HMMSampler:
     ValueError
         A bad argument, named in the message.
     """
+
+    n_known, known_weight = 0, 0.0
 
     def __init__(
         self,
@@ -522,9 +530,7 @@ class HMMSampler:
             raise ValueError(
                 f"init must have states below max_states = {self.max_states}, got {z.max()}"
             )
-        if not weak:
-            z = np.unique(z, return_inverse=True)[1]
-        K = self.max_states if weak else int(z.max(initial=-1)) + 1
+        z, K = (z, self.max_states) if weak else self._numbered(z)
         capacity = 4 * (-(-K // 4)) if weak else 4 * (K // 4 + 2)
         number = lambda new, old: np.array(float(old if new is None else new))
         out = HMMState(
@@ -546,6 +552,16 @@ class HMMSampler:
         out.beta_u[()] = 0.0 if weak else float(out.gamma) / (K + float(out.gamma))
         out.beta[:K] = (1 - out.beta_u) / max(K, 1)
         return out
+
+    def _numbered(self, z):
+        "Labels of new states as numbers without gaps, and how many states there are."
+        z = np.unique(z, return_inverse=True)[1]
+        return z, int(z.max(initial=-1)) + 1
+
+    def room(self, state: Any) -> Any:
+        "Return empty statistics for moves to work in, with the hyperparameters of the state's own."
+        nothing = self.emission.keep(state.stats, np.zeros(0, np.int64))
+        return self.emission.restore(self.prior, nothing, 4)
 
     def init(self, rng: np.random.Generator) -> Any:
         "Draw the first state."

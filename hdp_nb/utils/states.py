@@ -457,7 +457,9 @@ def check_kept_states(counts: Any) -> None:
     check_weights("beta", counts.beta)
     for name, low in (("alpha", POSITIVE), ("gamma", POSITIVE), ("kappa", 0.0)):
         check_entries(name, getattr(counts, name), low, shape=())
-    _check_statistics(counts.stats, counts.n_k)
+    told = np.zeros(K, np.int64)
+    told[: len(counts.told)] = counts.told
+    _check_statistics(counts.stats, counts.n_k + told)
     if len(counts.z):  # earlier versions did not keep it
         check_entries("z", counts.z, 0, K - 1, (None,), whole=True)
         check_same("n_k", counts.n_k, np.bincount(counts.z, minlength=K))
