@@ -1678,7 +1678,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'hdp_nb/mixtures/known.py'),
                                        'hdp_nb.mixtures.known.KnownState': ( '03_mixtures/known.html#knownstate',
                                                                              'hdp_nb/mixtures/known.py'),
-                                       'hdp_nb.mixtures.known.Told': ('03_mixtures/known.html#told', 'hdp_nb/mixtures/known.py'),
+                                       'hdp_nb.mixtures.known.ToldRows': ('03_mixtures/known.html#told', 'hdp_nb/mixtures/known.py'),
                                        'hdp_nb.mixtures.known._OneGroup': ('03_mixtures/known.html#_onegroup', 'hdp_nb/mixtures/known.py'),
                                        'hdp_nb.mixtures.known._begin': ('03_mixtures/known.html#_begin', 'hdp_nb/mixtures/known.py'),
                                        'hdp_nb.mixtures.known._checked': ('03_mixtures/known.html#_checked', 'hdp_nb/mixtures/known.py'),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..mixtures.known import Told
+from ..mixtures.known import ToldRows
 from hdp_nb.models.components import (
     ComponentView,
     component_covariances,
@@ -225,7 +225,7 @@ class KnownView(ComponentView):
         "Parameters of the components that are shown."
         raise NotImplementedError
 
-    def _take_known(self, known: Any, n_rows: int, tell: Any, expected: Any) -> Told | None:
+    def _take_known(self, known: Any, n_rows: int, tell: Any, expected: Any) -> ToldRows | None:
         "What is told, by the function that makes statistics of it; sets names and parameters."
         self.known_names_, self.told_ = [], {}
         if known is None:
