@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['read_known', 'plain_components', 'hellinger', 'KnownView', 'Alarm',
-           'largest_in_stretches', 'conformal_threshold', 'raise_alarm']
+           'largest_in_stretches', 'conformal_threshold', 'raise_alarm', 'KnownStates']
 
 # %% ../../nbs/10_models/31_known_rows.ipynb #b30a0003
 import math
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..mixtures.known import Told
+from ..mixtures.known import ToldRows
 from hdp_nb.models.components import (
     ComponentView,
     component_covariances,
@@ -22,7 +22,7 @@ from hdp_nb.models.components import (
 )
 from .consensus import Components
 from ..topics.known import Known
-from ..utils.checks import check_fraction
+from ..utils.checks import check_fraction, check_int
 
 # %% ../../nbs/10_models/31_known_rows.ipynb #b30a0006
 _LEAST_SHARE = 0.001  # of the rows; smaller components of a fitted model are not told
@@ -225,7 +225,7 @@ class KnownView(ComponentView):
         "Parameters of the components that are shown."
         raise NotImplementedError
 
-    def _take_known(self, known: Any, n_rows: int, tell: Any, expected: Any) -> Told | None:
+    def _take_known(self, known: Any, n_rows: int, tell: Any, expected: Any) -> ToldRows | None:
         "What is told, by the function that makes statistics of it; sets names and parameters."
         self.known_names_, self.told_ = [], {}
         if known is None:
@@ -395,3 +395,58 @@ def raise_alarm(scores: np.ndarray, lengths: Any, threshold: float, rate: float,
         edges = np.flatnonzero(np.diff(np.concatenate([[0], steps[first:end], [0]]).astype(int)))
         runs += [[s, a, b] for a, b in edges.reshape(-1, 2).tolist()]
     return Alarm(steps, np.array(runs, int).reshape(-1, 3), threshold, rate, n)
+
+# %% ../../nbs/10_models/31_known_rows.ipynb #b30a0018
+class KnownStates(KnownView):
+    "Base of models of sequences some states of which may be known, with alarms."
+
+    def alarm(self, X, held_out, lengths=None, held_out_lengths=None, rate=0.01, stretch=20):
+        """Find where sequences are in no state that the fit has seen, with few false alarms.
+
+        The threshold of `novelty` is chosen on normal sequences that were not in the fit, by split
+        conformal prediction (notebook 10_models/31_known_rows, KV2).
+
+        Parameters
+        ----------
+        X, lengths
+            New sequences; see `fit`.
+        held_out, held_out_lengths
+            Normal sequences.
+        rate : float in (0, 1)
+            Share of normal stretches that may have an alarm.
+        stretch : int
+            Steps of a stretch. There must be 1 / rate stretches of these in `held_out`.
+
+        Returns
+        -------
+        Alarm
+
+        Raises
+        ------
+        ValueError
+            There are too few stretches for this rate; bad data.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> rng, means = np.random.default_rng(0), np.repeat([0, 9, 0, 9, 0], 20)
+        >>> model = HDPHMM(emission="normal", n_iter=200, n_chains=1, random_state=0)
+        >>> held_out = [rng.normal(means) for _ in range(8)]
+        >>> new = rng.normal(np.repeat([0, 30, 9], 4))
+        >>> found = model.fit(rng.normal(means)).alarm(new, held_out, rate=0.1)
+        >>> found.runs  # sequence, from, to
+        array([[0, 4, 8]])
+        """
+        stretch = check_int("stretch", stretch, 1)
+        flat = lambda a: np.concatenate(a) if isinstance(a, list) else a
+        sizes = lambda of, n, given: (
+            [len(part) for part in of] if isinstance(of, list) else [n] if given is None else given
+        )
+        normal, new = self.novelty(held_out, held_out_lengths), self.novelty(X, lengths)
+        of = flat(normal)
+        scores = largest_in_stretches(of, sizes(normal, len(of), held_out_lengths), stretch)
+        threshold = conformal_threshold(scores, rate)
+        flags = flat(new)
+        own = sizes(new, len(flags), lengths)
+        return raise_alarm(flags, own, threshold, float(rate), len(scores))

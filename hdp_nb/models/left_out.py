@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from ..corpora.corpus import Corpus
 from ..mixtures.dp import DPMixtureSampler
-from ..mixtures.known import Told
+from ..mixtures.known import ToldRows
 from ..nested.sampler import NestedCounts, NestedPredictive, count_clusters, memberships
 from ..sequences.durations import log_sequences
 from ..sequences.emissions import Emission
@@ -151,7 +151,7 @@ def log_stretches(
     prior: NamedTuple,
     sample: StateCounts,
     stretches: Stretches,
-    told: Told | None = None,
+    told: ToldRows | None = None,
 ) -> np.ndarray:
     """Compute the log probabilities of stretches that are left out, by one sample.
 
@@ -163,7 +163,7 @@ def log_stretches(
     sample : StateCounts
         Of the sequences; with groups if their weights have an axis of groups.
     stretches : Stretches
-    told : Told, optional
+    told : ToldRows, optional
         What is told of known states.
 
     Returns

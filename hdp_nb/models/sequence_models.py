@@ -24,12 +24,7 @@ from .columns import as_mapped, read_columns
 from .components import unite_parameters
 from .consensus import Components, draws_a_sample, group_table
 from .forecast import draw_next_steps, forecast_sequences
-from hdp_nb.models.known_rows import (
-    KnownView,
-    conformal_threshold,
-    largest_in_stretches,
-    raise_alarm,
-)
+from .known_rows import KnownStates
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
@@ -78,7 +73,7 @@ _COMPARED = 100  # samples; the one to show is found by comparing all pairs of s
 
 
 @estimator
-class HDPHMM(KnownView, StateView, SampledModel):
+class HDPHMM(KnownStates, StateView, SampledModel):
     """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
     The number of states is inferred, with moves that split and merge states.
@@ -843,6 +838,46 @@ class HDPHMM(KnownView, StateView, SampledModel):
             proba = np.exp(log_none(emission, prior, sample, part))
             out[steps, :-1] = proba[:, :-1] @ group_table(to, self.n_states_)
             out[steps, -1] = proba[:, -1]
+        return as_given(X, out)
+
+    def novelty(self, X, lengths=None, groups=None):
+        """Log odds, for every step, that it is in no state that the fit has seen.
+
+        Of the probabilities that `predict_proba(X, none=True)` has, averaged over 20 of the kept
+        samples: large where the prior says more of a step than every state does. Where the prior
+        is narrow, or a step says little, as one symbol does, a new state needs a fit to be found.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            New sequences; see `score_samples`.
+
+        Returns
+        -------
+        float array, shape (N,); or a list of them, where X is a list of sequences
+            Natural logarithms.
+
+        Raises
+        ------
+        ValueError
+            Bad data, named in the message.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", n_iter=200, n_chains=1, random_state=0).fit(X)
+        >>> model.novelty([0, 1, 25, 26, 0]) > 0
+        array([False, False,  True,  True, False])
+        """
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out, some = np.empty(N), range(0, len(self.samples_), -(-len(self.samples_) // 20))
+        for _, steps, part, samples in parts:
+            logs = [log_none(emission, prior, samples[i], part) for i in some]
+            new = np.logaddexp.reduce([log_p[:, -1] for log_p in logs])
+            seen = np.logaddexp.reduce([logsumexp(log_p[:, :-1], axis=1) for log_p in logs])
+            out[steps] = new - seen
         return as_given(X, out)
 
     def novelty(self, X, lengths=None, groups=None):

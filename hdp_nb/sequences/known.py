@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from ..mcmc.priors import is_free
-from ..mixtures.known import FIXED, Told, shifted_rate, tell_components
+from ..mixtures.known import FIXED, ToldRows, shifted_rate, tell_components
 from ..mixtures.likelihood import Likelihood, categorical
 from ..processes.dp import resample_concentration
 from .blocked import make_blocked
@@ -159,7 +159,7 @@ def _make_rename(emission: Emission) -> Callable:
 # %% ../../nbs/07_sequences/13_known.ipynb #12a00011
 def tell_states(
     fam: Likelihood, prior: Any, table: Mapping[str, Any], strength: np.ndarray, weight: float = 1.0
-) -> Told:
+) -> ToldRows:
     """Turn what is told of states into statistics of their emissions.
 
     Parameters
@@ -173,7 +173,7 @@ def tell_states(
 
     Returns
     -------
-    Told
+    ToldRows
 
     Raises
     ------
@@ -195,9 +195,9 @@ def tell_states(
     eta = fam.make_prior(n_words=prior.n_symbols, eta=prior.eta)
     words, b = tell_components(fam, eta, table, strength, weight)
     kept = {"n_vk": words.n_kv.T, "n_k": words.n_k, "eta": np.array(prior.eta)}
-    return Told(symbols.restore(prior, kept, len(words.n_k)), b)
+    return ToldRows(symbols.restore(prior, kept, len(words.n_k)), b)
 
-
+# %% ../../nbs/07_sequences/13_known.ipynb #12a000a1
 class KnownHMMSampler(HMMSampler):
     """Gibbs sampling for the HDP-HMM with states of which the first are known.
 
@@ -207,7 +207,7 @@ class KnownHMMSampler(HMMSampler):
     ----------
     *args, **more
         See `hdp_nb.sequences.samplers.HMMSampler`; `eta_prior` is None.
-    told : Told
+    told : ToldRows
         What is known, of one state or more.
 
     Raises
@@ -216,7 +216,7 @@ class KnownHMMSampler(HMMSampler):
         A bad argument, named in the message.
     """
 
-    def __init__(self, *args: Any, told: Told, **more: Any):
+    def __init__(self, *args: Any, told: ToldRows, **more: Any):
         self.told, self._made = told, None
         super().__init__(*args, **more)
         if is_free(self.hyper.eta):
@@ -356,7 +356,7 @@ class KnownHMMSampler(HMMSampler):
         n = self.told.stats.n_k if self.emission is symbols else self.told.stats[0]
         return counts._replace(n_k=n_k, told=np.asarray(n).reshape(F, -1).max(axis=1))
 
-
+# %% ../../nbs/07_sequences/13_known.ipynb #12a000b1
 @cache
 def _make_explain(emission: Emission) -> Callable:
     "Compile the choice of the state, of the first `size`, that explains each step best."
