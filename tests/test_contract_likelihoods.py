@@ -571,7 +571,10 @@ def distance_to_exact(name, method, n, alpha=1.2):
 KINDS = {"categorical", "autoregression"}
 
 
-@pytest.mark.parametrize("name", slow_unless(KINDS.__contains__, [*likelihoods, "autoregression"]))
+DYNAMICS = ["autoregression", "student_autoregression"]
+
+
+@pytest.mark.parametrize("name", slow_unless(KINDS.__contains__, [*likelihoods, *DYNAMICS]))
 def test_mixtures_and_hidden_markov_models(name, tmp_path):
     script = f"""if True:
         from pathlib import Path

@@ -8,7 +8,8 @@ of `HDPHMM` with `{"step": "gamma", "angle": "von_mises"}`: states that hold at 
 steps, adjusted Rand index, accuracy of the best matching of states, the verdict and CPU seconds.
 Beside it the accuracy of the most probable path given the planted parameters, and the same fit with
 `"normal"` for both columns. With `--peers`, which goes on from the file, hmmlearn's Gaussian HMM,
-the number of states by BIC from 1 to 8 over three starts. The table is results/movement.json.
+the number of states by BIC from 1 to 8 over three starts. The table is results/movement.json, in
+which fits of another number of steps stand apart, and are of the default only.
 """
 
 import argparse
@@ -79,13 +80,15 @@ if __name__ == "__main__":
     args = parser.parse_args()
     found = saved("movement") or {"machine": machine(), "steps": args.steps, "fits": {}}
     for seed in args.seeds:
-        fits = found["fits"].setdefault(str(seed), {})
+        usual = args.steps == found["steps"]
+        fits = found.setdefault("fits" if usual else f"{args.steps} steps", {})
+        fits = fits.setdefault(str(seed), {})
         if args.peers:
             fits["peer"] = peer(seed, args.steps)
         else:
             fits["default"] = study(seed, args.steps, OURS)
             print(seed, fits["default"], flush=True)
-            if seed == args.seeds[0]:
+            if usual and seed == args.seeds[0]:
                 fits["plain"] = study(seed, args.steps, PLAIN)
         print(seed, fits, flush=True)
         save("movement", found)

@@ -19,7 +19,8 @@ from ..corpora.order import names_rows
 from ..corpora.rows import RowTable
 
 # %% ../../nbs/15_cli/08_rows.ipynb #8b0d2e06
-JOINT = ("student", "normal", "multinomial", "autoregression")  # of several columns at once
+_DYNAMICS = ("autoregression", "student_autoregression")
+JOINT = ("student", "normal", "multinomial", *_DYNAMICS)  # of several columns at once
 _MOST_KINDS = 50
 _MOST_COUNT = 50.0
 

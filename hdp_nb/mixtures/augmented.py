@@ -142,13 +142,17 @@ class AugmentedSampler:
         -------
         state : AugmentedState
         info : dict
-            Row of the trace of `base`, and the mean of the hyperparameter by its name.
+            Row of the trace of `base`, and the mean of the hyperparameter by its name, or the
+            numbers that it has by theirs.
         """
         data = self._kind.remember(self._prior, self._data, state.latents)
         base = on_data(self.base, data)
         inside, info = base.sweep(rng, state.base)
         state = self._redraw(rng, base, inside, data)
-        return state, {**info, self._kind.learned: float(self._learned(state).mean())}
+        learned = self._learned(state)
+        if self._kind.traced:
+            return state, info | dict(zip(self._kind.traced, learned.tolist()))
+        return state, {**info, self._kind.learned: float(learned.mean())}
 
     def snapshot(self, state: AugmentedState) -> Any:
         "Return what `base` keeps of its state, and the latent variables and hyperparameter."

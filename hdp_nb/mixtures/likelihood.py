@@ -97,6 +97,8 @@ class Augmentation(NamedTuple):
         Log of the joint density of row i and its latent variables, over the product of the
         predictive, as it sums them out, and the density that `propose` draws from. It is near 0,
         and by it a sampler corrects for what is not exact in both.
+    traced : tuple of str, optional
+        Where `learned` has several numbers for a slot that are not alike: their names in a trace.
     """
 
     n_latents: Callable
@@ -108,6 +110,7 @@ class Augmentation(NamedTuple):
     log_excess: Callable
     cells: Callable | None = None
     redraw_cells: Callable | None = None
+    traced: tuple[str, ...] = ()
 
     def forget(self, prior: Any, data: np.ndarray) -> np.ndarray:
         "Copy rows without the values of their latent variables, which predictives then sum out."
@@ -398,7 +401,7 @@ def make_settle(kind: Augmentation | None) -> tuple[Callable, Callable]:
 likelihoods: dict[str, Likelihood] = {}  # by name; the Normal ones come with hdp_nb.mixtures.normal
 ALIASES = {"normal": "normal_inverse_wishart"}  # other names of the package's own likelihoods
 OWN_NAMES = (
-    *("categorical", "multinomial", "poisson", "autoregression"),
+    *("categorical", "multinomial", "poisson", "autoregression", "student_autoregression"),
     *("normal", "normal_known_variance", "normal_inverse_gamma", "normal_inverse_wishart"),
     *("student", "negative_binomial", "gamma", "von_mises", "lognormal"),
 )

@@ -15,6 +15,7 @@ from numba import njit
 
 from ..mixtures.likelihood import Likelihood
 from .states import draw_rows
+from ..sequences.autoregression import step_weights
 from ..sequences.blocked import advance_message
 from ..sequences.emissions import Emission, hmm_emission
 from ..sequences.hdp_hmm import MISSING_STEP, Sequences
@@ -101,12 +102,13 @@ def _continue_autoregression(
     (n_draws, n_steps), draw = z.shape, np.arange(len(z))
     D = parameters["intercept"].shape[2]
     root = np.linalg.cholesky(parameters["covariance"])
+    weight = step_weights(rng, parameters, (draw[:, None], z))
     before, out = np.tile(past, (n_draws, 1)), np.empty((n_draws, n_steps, D))
     for h in range(n_steps):
         at = draw, z[:, h]
         noise = np.einsum("nde,ne->nd", root[at], rng.standard_normal((n_draws, D)))
         mean = np.einsum("ndm,nm->nd", parameters["coef"][at], before)
-        out[:, h] = parameters["intercept"][at] + mean + noise
+        out[:, h] = parameters["intercept"][at] + mean + noise / np.sqrt(weight[:, h, None])
         before = np.concatenate([out[:, h], before[:, : before.shape[1] - D]], axis=1)
     return out
 

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..sequences.emissions import are_sequences
-from ..utils.checks import check_fraction, check_int
+from ..utils.checks import check_fraction, check_int, check_number
 from ..utils.style import COLORS, FAINT, SMALL_SIZE, TEXT_SIZE, new_figure, tidy
 
 if TYPE_CHECKING:
@@ -224,6 +224,65 @@ def plot_states(
     stop = check_int("stop", len(rows) if stop is None else stop, start + 1, len(rows))
     return _one_sequence(model, rows[start:stop], proba[start:stop], start, fig)
 
+# %% ../../nbs/12_plotting/05_components.ipynb #0e6b1d37
+def _shares(model: Any, group: int | None) -> np.ndarray:
+    "Shares of the states in all steps of the fit, or in those of a group."
+    z = model.labels_
+    if group is not None:
+        z = z[np.repeat(model.sequence_groups_ == group, np.diff(model._offsets()))]
+    return np.bincount(z, minlength=model.n_states_) / max(len(z), 1)
+
+
+def _arrows(p: np.ndarray, least: float) -> list[tuple[int, int, float]]:
+    "From, to, and the probability of going there when a visit ends, of those not below `least`."
+    ends = 1 - np.diag(p)
+    leave = np.where(np.eye(len(p), dtype=bool), 0.0, p) / np.maximum(ends, 1e-12)[:, None]
+    some = np.argwhere((leave >= least) & (leave > 0))
+    return [(int(j), int(k), float(leave[j, k])) for j, k in some]
+
+
+def _graph_panel(
+    ax: Axes, model: Any, p: np.ndarray, labels: Any, group: int | None, least: float
+) -> None:
+    "States as nodes on a circle, transitions as arrows."
+    from matplotlib.patches import Circle, FancyArrowPatch
+
+    K, share, colors = len(p), _shares(model, group), component_colors(len(p))
+    angle = np.pi / 2 - 2 * np.pi * np.arange(K) / max(K, 1)
+    at = np.column_stack([np.cos(angle), np.sin(angle)]) * (K > 1)
+    most = min(0.8 * np.sin(np.pi / max(K, 3)), 0.45)  # the radius of a node with all steps
+    radius = np.maximum(most * np.sqrt(share / max(share.max(), 1e-12)), 0.25 * most)
+    for j, k, probability in _arrows(p, least):
+        way = at[k] - at[j]
+        unit, aside = way / np.hypot(*way), np.array([way[1], -way[0]]) / np.hypot(*way)
+        turn = 0.35 * aside  # arrows leave and arrive on the side to which they bend
+        begin = at[j] + radius[j] * (unit + turn) / np.hypot(*(unit + turn))
+        end = at[k] + (radius[k] + 0.02) * (turn - unit) / np.hypot(*(unit + turn))
+        width = 0.5 + 3.5 * probability
+        arrow = FancyArrowPatch(
+            begin,
+            end,
+            connectionstyle="arc3,rad=0.15",
+            arrowstyle="-|>",
+            mutation_scale=6 + 2 * width,
+            lw=width,
+            color=colors[j],
+            alpha=0.75,
+            shrinkA=0,
+            shrinkB=0,
+        )
+        ax.add_patch(arrow)
+    for k in range(K):
+        ax.add_patch(Circle(at[k], radius[k], color=colors[k], alpha=0.35, lw=0))
+        dwell = 1 / max(1 - p[k, k], 1e-12)
+        text = f"{labels[k]}\n{dwell:.3g} steps" if share[k] > 0 else str(labels[k])
+        x, y = at[k] * (1.0 if K <= 6 else 1.3 + radius[k])  # small nodes have no room for it
+        ax.text(x, y, text, ha="center", va="center", fontsize=SMALL_SIZE, parse_math=False)
+    ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal")
+    ax.axis("off")
+    if group is not None:
+        ax.set_title(str(model.groups_[group]), fontsize=TEXT_SIZE, parse_math=False)
+
 # %% ../../nbs/12_plotting/05_components.ipynb #0e6b1d17
 def _grid_of_numbers(ax: Axes, mean: np.ndarray, low: Any, high: Any, colors: np.ndarray) -> None:
     "A matrix as coloured cells with numbers, and intervals below them where there is room."
@@ -247,15 +306,26 @@ def _grid_of_numbers(ax: Axes, mean: np.ndarray, low: Any, high: Any, colors: np
 
 
 def plot_transitions(
-    model: Any, level: float = 0.9, *, fig: "Figure | SubFigure | None" = None
+    model: Any,
+    level: float = 0.9,
+    *,
+    kind: str = "matrix",
+    least: float = 0.05,
+    fig: "Figure | SubFigure | None" = None,
 ) -> "Figure | SubFigure":
-    """Draw the transition probabilities between states as a matrix, with intervals.
+    """Draw the transition probabilities between states as a matrix, with intervals, or as a graph.
 
     Parameters
     ----------
     model : fitted model of sequences
     level : float in (0, 1)
         Probability of the central posterior intervals.
+    kind : "matrix" or "graph"
+        Of the graph the states are nodes, as large as their share of the steps, with the steps that
+        a visit lasts on the average; arrows are as wide as the next state is probable when a visit
+        ends.
+    least : float in [0, 1]
+        Arrows that are less probable are left out.
     fig : matplotlib Figure or SubFigure, optional
         Where to draw; default a new figure.
 
@@ -263,6 +333,11 @@ def plot_transitions(
     -------
     matplotlib.figure.Figure
         `fig`, or the new one: from row to column; a panel for each of the first nine groups.
+
+    Raises
+    ------
+    ValueError
+        `kind` is neither, or `least` no probability.
 
     Examples
     --------
@@ -272,7 +347,11 @@ def plot_transitions(
     >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
     >>> model = HDPHMM(emission="normal", n_iter=200, random_state=0).fit(X)
     >>> plot_transitions(model).savefig("transitions.png")
+    >>> plot_transitions(model, kind="graph").savefig("graph.png")
     """
+    if kind not in ("matrix", "graph"):
+        raise ValueError(f"kind must be 'matrix' or 'graph', got {kind!r}")
+    check_number("least", least, 0.0, 1.0, above=False)
     found = model.transitions(level)
     of_groups = found.mean.ndim == 3
     mean, low, high = (a[:9] if of_groups else a[None] for a in found[1:])
@@ -280,9 +359,17 @@ def plot_transitions(
     n_cols = min(n, 3)
     n_rows = -(-n // n_cols)
     if fig is None:
-        width = min(7.0, n_cols * (1.2 + 0.62 * K))
-        fig = new_figure(max(width, 2.5), n_rows * max(1.4, 0.5 + 0.45 * K))
+        side = 3.6 if K <= 6 else 5.0  # inches of a graph
+        width = min(7.0, n_cols * (side if kind == "graph" else 1.2 + 0.62 * K))
+        height = width / n_cols if kind == "graph" else max(1.4, 0.5 + 0.45 * K)
+        fig = new_figure(max(width, 2.5), n_rows * height)
     axes = fig.subplots(n_rows, n_cols, squeeze=False).ravel()
+    for ax in axes[n:]:
+        ax.remove()
+    if kind == "graph":
+        for g, ax in enumerate(axes[:n]):
+            _graph_panel(ax, model, mean[g], found.labels, g if of_groups else None, least)
+        return fig
     for g, ax in enumerate(axes[:n]):
         leaves = np.where(np.eye(K, dtype=bool), np.nan, mean[g])
         _grid_of_numbers(ax, mean[g], low[g], high[g], leaves)
@@ -290,8 +377,6 @@ def plot_transitions(
         ax.set_yticks(range(K), found.labels, parse_math=False)
         if of_groups:
             ax.set_title(str(model.groups_[g]), fontsize=TEXT_SIZE, parse_math=False)
-    for ax in axes[n:]:
-        ax.remove()
     fig.supxlabel("to", fontsize=TEXT_SIZE)
     fig.supylabel("from", fontsize=TEXT_SIZE)
     return fig

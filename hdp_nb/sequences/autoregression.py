@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['autoregression', 'AutoregressionPrior', 'AutoregressionStats',
-           'make_autoregression_prior']
+           'make_autoregression_prior', 'refresh_autoregression', 'step_weights']
 
 # %% ../../nbs/07_sequences/03_autoregression.ipynb #98d61edb
 import math
@@ -164,8 +164,8 @@ def _move_autoregression(stats, src, dst):
 
 
 @njit(nogil=True)
-def _refresh_autoregression(prior, stats, k):
-    "The inverse Cholesky factor of (R4), and the constant of (R5)."
+def refresh_autoregression(prior: AutoregressionPrior, stats: AutoregressionStats, k: int) -> None:
+    "Work out the inverse Cholesky factor of (R4), and the constant of (R5), for slot k."
     D, M = prior.coef.shape
     white, dof, precision, coef = (
         stats.white[k],
@@ -197,7 +197,7 @@ def _refresh_autoregression(prior, stats, k):
 @njit(nogil=True, fastmath={"reassoc", "contract"})
 def _autoregression_predictive(prior, stats, k, data, i):
     if stats.stale[k]:
-        _refresh_autoregression(prior, stats, k)
+        refresh_autoregression(prior, stats, k)
     D, M = prior.coef.shape
     white, flat, past, error = stats.white[k], data.reshape(data.size), 0.0, 0.0
     begin = (i - prior.order) * D - 1
@@ -216,7 +216,7 @@ def _autoregression_predictive(prior, stats, k, data, i):
 @njit(nogil=True)
 def _autoregression_marginal(prior, stats, k):
     if stats.stale[k]:
-        _refresh_autoregression(prior, stats, k)
+        refresh_autoregression(prior, stats, k)
     n, (D, M), white = stats.n[k], prior.coef.shape, stats.white[k]
     dof, out = prior.dof + n, -0.5 * n * D * math.log(math.pi)
     for c in range(M):
@@ -230,7 +230,7 @@ def _autoregression_marginal(prior, stats, k):
 @njit(nogil=True)
 def _draw_autoregression(rng, prior, stats, k, params):
     if stats.stale[k]:
-        _refresh_autoregression(prior, stats, k)
+        refresh_autoregression(prior, stats, k)
     D, M = prior.coef.shape
     white, R = stats.white[k], np.zeros((D, D))
     B = params[k, : D * (M + D)].reshape(D, M + D)
@@ -290,26 +290,50 @@ def _expected_autoregression(prior, stats, n_components):
         covariance = np.where(
             excess > 0, L[:, M:, M:] @ L[:, M:, M:].swapaxes(1, 2) / excess, np.nan
         )
-    start = prior.mean + lower[:, M:, 0] / np.maximum(n, 1)[:, None]
+    start = prior.mean + lower[:, M:, 0] / np.where(n > 0, lower[:, 0, 0], 1.0)[:, None]
     return {**_name_coefficients(prior, A), "covariance": covariance, "start": start}
 
 
 def _name_autoregression(prior, params):
     D, M = prior.coef.shape
-    B = params[:, :-1].reshape(-1, D, M + D)
+    B = params[:, : D * (M + D)].reshape(-1, D, M + D)
     V = B[:, :, M:]
     named = _name_coefficients(prior, -np.linalg.solve(V, B[:, :, :M]))
     start = np.tile(prior.mean, (len(B), 1))
     return {**named, "covariance": np.linalg.inv(V.swapaxes(1, 2) @ V), "start": start}
 
 
+def step_weights(rng: np.random.Generator, parameters: dict[str, np.ndarray], at: Any) -> Any:
+    """Draw weights by which the noise of steps is divided; 1 where the noise is Normal.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    parameters : dict of arrays
+        Those of `hdp_nb.sequences.student_autoregression` have "df", "glitch" and "times".
+    at : index
+        Of the parameters of every step.
+
+    Returns
+    -------
+    float array, one per step
+    """
+    if "df" not in parameters:
+        return np.ones(parameters["intercept"][..., 0][at].shape)
+    df, glitch, times = (parameters[name][at] for name in ("df", "glitch", "times"))
+    odd = rng.random(df.shape) < glitch
+    weight = np.maximum(rng.standard_gamma(0.5 * df) / (0.5 * df), 1e-12)
+    return np.where(odd, weight / times, weight)
+
+
 def _sample_autoregression(rng, parameters, z):
     coef, start = parameters["coef"], parameters["start"]
     D, root = start.shape[1], np.linalg.cholesky(parameters["covariance"])
+    weight = step_weights(rng, parameters, z)
     past = np.tile(start[z[0]], coef.shape[2] // D)  # the last step first
     out = np.empty((len(z), D))
     for t, k in enumerate(z):
-        noise = root[k] @ rng.standard_normal(D)
+        noise = root[k] @ rng.standard_normal(D) / math.sqrt(weight[t])
         out[t] = parameters["intercept"][k] + coef[k] @ past + noise
         past = np.append(out[t], past[:-D])
     return out

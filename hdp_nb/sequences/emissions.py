@@ -20,6 +20,7 @@ from ..corpora.corpus import Corpus, as_corpus
 from ..mixtures.likelihood import Augmentation, Likelihood, categorical, grow_stats
 from ..mixtures.product import as_likelihood
 from .autoregression import autoregression
+from .student_autoregression import student_autoregression
 from ..topics.counts import NO_SEEDS, resample_eta
 from ..utils.checks import check_int, check_rows, plain_table
 from ..utils.special import log_rising, sample_dirichlet
@@ -431,7 +432,10 @@ def make_emission(fam: Likelihood) -> Emission:
     )
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #8f0adb8e
-_dynamics = replace(make_emission(autoregression), order=lambda prior: prior.order)
+_dynamics = {
+    fam: replace(make_emission(fam), order=lambda prior: prior.order)
+    for fam in (autoregression, student_autoregression)
+}
 
 
 def emitted_likelihood(name: Any) -> Likelihood:
@@ -440,7 +444,8 @@ def emitted_likelihood(name: Any) -> Likelihood:
     Parameters
     ----------
     name : str, Likelihood or Mapping
-        "autoregression", or see `hdp_nb.mixtures.product.as_likelihood`.
+        "autoregression" or "student_autoregression", or see
+        `hdp_nb.mixtures.product.as_likelihood`.
 
     Returns
     -------
@@ -451,7 +456,7 @@ def emitted_likelihood(name: Any) -> Likelihood:
     ValueError
         If no likelihood of that name is registered.
     """
-    return as_likelihood(name, "emission", {autoregression.name: autoregression})
+    return as_likelihood(name, "emission", {fam.name: fam for fam in _dynamics})
 
 
 def hmm_emission(name: Any) -> Emission:
@@ -473,8 +478,8 @@ def hmm_emission(name: Any) -> Emission:
         If there is no likelihood of that name.
     """
     fam = emitted_likelihood(name)
-    if fam is autoregression:
-        return _dynamics
+    if fam in _dynamics:
+        return _dynamics[fam]
     return symbols if fam is categorical else make_emission(fam)
 
 # %% ../../nbs/07_sequences/02_emissions.ipynb #8fc5b9ea
