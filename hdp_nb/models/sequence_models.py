@@ -88,8 +88,9 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         before, with coefficients and noise of the state's own (the first `order` steps of a
         sequence are conditioned on, and so are steps after a missing one); as
         "student_autoregression" with noise that has tails, and glitches of a step, as the data do;
-        or any other registered likelihood, including your own (see `hdp_nb.mixtures.likelihood.register`). "beam" and
-        "weak_limit" need one with explicit parameters. For columns of several kinds a mapping from
+        or any other registered likelihood, including your own (see
+        `hdp_nb.mixtures.likelihood.register`). "beam" and "weak_limit" need one with explicit
+        parameters. For columns of several kinds a mapping from
         columns to these, such as {"calls": "poisson", ("x", "y"): "student"}, as in `DPMixture`; a
         step may lack some of its cells.
     prior : None, dict, or number or prior
@@ -97,9 +98,10 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         those not given are set from X. For "categorical" there are `eta`, the Dirichlet parameter
         of a state's symbols (0.5 unless it is given), and `n_symbols`, the size of the alphabet
         (the largest symbol plus one), for "multinomial" `eta`, for "autoregression" and
-        "student_autoregression" also `order`, how many steps back an observation depends on (1). What is no dict is `eta`. An `eta` that
-        is a number is held fixed; a prior such as `Gamma(1, 1)` is learned, from 0.5, which
-        "categorical" allows. For a mapping, a dict of dicts by its keys.
+        "student_autoregression" also `order`, how many steps back an observation depends on (1).
+        What is no dict is `eta`. An `eta` that is a number is held fixed; a prior such as
+        `Gamma(1, 1)` is learned, from 0.5, which "categorical" allows. For a mapping, a dict of
+        dicts by its keys.
     alpha : float > 0 or prior
         Concentration of the rows of the transition matrix: larger values make rows more alike. A
         number is held fixed; a prior, `Gamma(shape, rate)` or `LogNormal(mean, sd)`, is learned,

@@ -276,7 +276,8 @@ def _graph_panel(
         ax.add_patch(Circle(at[k], radius[k], color=colors[k], alpha=0.35, lw=0))
         dwell = 1 / max(1 - p[k, k], 1e-12)
         text = f"{labels[k]}\n{dwell:.3g} steps" if share[k] > 0 else str(labels[k])
-        ax.text(*at[k], text, ha="center", va="center", fontsize=SMALL_SIZE, parse_math=False)
+        x, y = at[k] * (1.0 if K <= 6 else 1.3 + radius[k])  # small nodes have no room for it
+        ax.text(x, y, text, ha="center", va="center", fontsize=SMALL_SIZE, parse_math=False)
     ax.set(xlim=(-1.6, 1.6), ylim=(-1.6, 1.6), aspect="equal")
     ax.axis("off")
     if group is not None:
@@ -358,7 +359,8 @@ def plot_transitions(
     n_cols = min(n, 3)
     n_rows = -(-n // n_cols)
     if fig is None:
-        width = min(7.0, n_cols * (3.6 if kind == "graph" else 1.2 + 0.62 * K))
+        side = 3.6 if K <= 6 else 5.0  # inches of a graph
+        width = min(7.0, n_cols * (side if kind == "graph" else 1.2 + 0.62 * K))
         height = width / n_cols if kind == "graph" else max(1.4, 0.5 + 0.45 * K)
         fig = new_figure(max(width, 2.5), n_rows * height)
     axes = fig.subplots(n_rows, n_cols, squeeze=False).ravel()
