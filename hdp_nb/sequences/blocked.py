@@ -10,7 +10,7 @@ __all__ = ['BlockedWorkspace', 'new_blocked_workspace', 'advance_message', 'make
 # %% ../../nbs/07_sequences/04_blocked.ipynb #68af0c37
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -383,7 +383,7 @@ def transpose_and_sort(work: BlockedWorkspace) -> None:
 
 
 @cache
-def make_redraw(kind):
+def make_redraw(kind: Any) -> Callable:
     "Compile functions that hide latent variables of all steps, and that draw them given the path."
     if kind is None:
 

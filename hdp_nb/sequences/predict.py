@@ -54,6 +54,7 @@ def predictive_rows(sample: StateCounts) -> tuple[np.ndarray, np.ndarray]:
     rows = n + base
     if sample.dwell.size:
         rows[np.arange(K), np.arange(K)] = 0.0
+        rows[:K, K] = np.maximum(rows[:K, K], 1e-300)  # of one state, whose weight may be all
     rows = rows / rows.sum(axis=1, keepdims=True)
     return rows[-1], rows[:-1]
 
