@@ -47,7 +47,11 @@ def test_page_with_output(tmp_path):
     assert tasks.fill(path) == filled and plt.imread(tmp_path / "a.png").std() > 0.02
     path.write_text(filled)
     assert tasks.fill(path) == filled
-    assert tasks.blocks(filled)[1] [:3] == ("print(x, 'of')\nplt.plot([1, 2])\n", "2 of\n", ["a.png"])
+    assert tasks.blocks(filled)[1][:3] == (
+        "print(x, 'of')\nplt.plot([1, 2])\n",
+        "2 of\n",
+        ["a.png"],
+    )
     path.write_text(filled.replace(picture, ""))
     with pytest.raises(SystemExit, match="page-2.png"):
         tasks.fill(path)

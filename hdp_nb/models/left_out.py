@@ -23,7 +23,6 @@ from ..sequences.emissions import Emission
 from ..sequences.groups import in_group
 from ..sequences.hdp_hmm import FIRST_STEP, MISSING_STEP, Sequences
 from ..sequences.known import KnownHMMSampler
-from ..sequences.predict import log_plug_in
 from ..sequences.samplers import HMMSampler, StateCounts, forget_latents, take_sequences
 
 # %% ../../nbs/10_models/20_left_out.ipynb #7cd11330

@@ -474,8 +474,7 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         if law is not None:
             if told is not None:
                 raise ValueError(
-                    'known must be None with duration="negative_binomial"; got'
-                    f" {self.known!r:.60}"
+                    f'known must be None with duration="negative_binomial"; got {self.known!r:.60}'
                 )
             return self._with_laws(emission, prior, sequences, law.r_max, options)
         if told is not None:
