@@ -3336,8 +3336,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                                     'hdp_nb/models/sequence_models.py'),
                                                'hdp_nb.models.sequence_models.HDPHMM._with_state_moves': ( '10_models/sequence_models.html#hdphmm._with_state_moves',
                                                                                                            'hdp_nb/models/sequence_models.py'),
-                                               'hdp_nb.models.sequence_models.HDPHMM.alarm': ( '10_models/sequence_models.html#hdphmm.alarm',
-                                                                                               'hdp_nb/models/sequence_models.py'),
                                                'hdp_nb.models.sequence_models.HDPHMM.fit': ( '10_models/sequence_models.html#hdphmm.fit',
                                                                                              'hdp_nb/models/sequence_models.py'),
                                                'hdp_nb.models.sequence_models.HDPHMM.forecast': ( '10_models/sequence_models.html#hdphmm.forecast',
