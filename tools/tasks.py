@@ -4,9 +4,9 @@
 
 runs the blocks of nbs/tasks/*.md in order, page by page, each page in a process and a folder of
 its own, with the tables of data/ in it.  What a block prints is written into the ```text block
-below it; lines of a ```sh block are commands, of which standard output is shown.  A block that draws has
-lines of the form ![what to see](../images/NAME.png) below that, one for each figure; they are
-saved there.
+below it; lines of a ```sh block are commands, of which standard output is shown.  A block that
+draws has lines of the form ![what to see](../images/NAME.png) below that, one for each figure;
+they are saved there.
 """
 
 import contextlib

@@ -11,6 +11,7 @@ __all__ = ['USUAL_PRIOR', 'add_run_options', 'add_chain_options', 'say', 'add_co
 import argparse
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -243,8 +244,10 @@ def sample_run(
     files, written = lambda: list(part.glob(f"{name}-*.npz")), part / f"{name}.json"
     if not (old := files()):
         write_json(written, same)
-    say(args, f"Fitting {what}")
+    note = threading.Timer(1.0, say, [args, f"Fitting {what}"])  # not where settings are refused
     try:
+        if not old:
+            note.start()
         said_last = hdp_nb.ConvergenceWarning  # by the last line that is printed
         with warnings.catch_warnings(action="ignore", category=said_last):
             fit(model, checkpoint=part / f"{name}.npz", max_time=args.max_time)
@@ -262,6 +265,7 @@ def sample_run(
         for path in (*old, written):
             path.unlink(missing_ok=True)
     finally:
+        note.cancel()
         if not files():  # nothing was begun, so nothing may stay
             written.unlink(missing_ok=True)
     return sample_run(args, model, fit, part, settings, data, what)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from ..mixtures.known import ToldRows
 from hdp_nb.models.components import (
@@ -21,6 +22,8 @@ from hdp_nb.models.components import (
     with_interval,
 )
 from .consensus import Components
+from .states import as_given
+from ..sequences.known import log_none
 from ..topics.known import Known
 from ..utils.checks import check_fraction, check_int
 
@@ -260,7 +263,7 @@ class KnownView(ComponentView):
             return {}
         rows: list[list[np.ndarray]] = [[] for _ in range(n)]
         for sample, label in zip(samples, found):
-            own = sample.parameters if sample.draws is None else sample.draws
+            own: Any = sample.parameters if sample.draws is None else sample.draws
             lead = 1 if sample.draws is None else 2
             flat = {name: np.reshape(a, (-1, *np.shape(a)[lead:])) for name, a in own.items()}
             apart = hellinger(flat, self.told_).reshape(len(label), -1, len(names))
@@ -399,6 +402,49 @@ def raise_alarm(scores: np.ndarray, lengths: Any, threshold: float, rate: float,
 # %% ../../nbs/10_models/31_known_rows.ipynb #b30a0018
 class KnownStates(KnownView):
     "Base of models of sequences some states of which may be known, with alarms."
+
+    def _shown_parameters(self) -> dict[str, np.ndarray]:
+        return self.emissions_
+
+    def novelty(self, X, lengths=None, groups=None):
+        """Log odds, for every step, that it is in no state that the fit has seen.
+
+        Of the probabilities that `predict_proba(X, none=True)` has, averaged over 20 of the kept
+        samples: large where the prior says more of a step than every state does. Where the prior
+        is narrow, or a step says little, as one symbol does, a new state needs a fit to be found.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            New sequences; see `score_samples`.
+
+        Returns
+        -------
+        float array, shape (N,); or a list of them, where X is a list of sequences
+            Natural logarithms.
+
+        Raises
+        ------
+        ValueError
+            Bad data, named in the message.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", n_iter=200, n_chains=1, random_state=0).fit(X)
+        >>> model.novelty([0, 1, 25, 26, 0]) > 0
+        array([False, False,  True,  True, False])
+        """
+        emission, prior, N, parts = self._parts(X, lengths, groups)
+        out, some = np.empty(N), range(0, len(self.samples_), -(-len(self.samples_) // 20))
+        for _, steps, part, samples in parts:
+            logs = [log_none(emission, prior, samples[i], part) for i in some]
+            new = np.logaddexp.reduce([log_p[:, -1] for log_p in logs])
+            seen = np.logaddexp.reduce([logsumexp(log_p[:, :-1], axis=1) for log_p in logs])
+            out[steps] = new - seen
+        return as_given(X, out)
 
     def alarm(self, X, held_out, lengths=None, held_out_lengths=None, rate=0.01, stretch=20):
         """Find where sequences are in no state that the fit has seen, with few false alarms.

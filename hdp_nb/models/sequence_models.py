@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus
@@ -23,7 +22,7 @@ from .base import SampledModel
 from .columns import as_mapped, read_columns
 from .components import unite_parameters
 from .consensus import Components, draws_a_sample, group_table
-from .forecast import draw_next_steps, forecast_sequences
+from .forecast import draw_next_steps, forecast_sequences, last_steps
 from .known_rows import KnownStates
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
@@ -115,21 +114,17 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         learned, from 1. The default says little: states may last from one step to thousands. 0 is
         the model of Teh et al., which knows of no staying.
     duration : "geometric", "negative_binomial" or NegativeBinomial
-        How long a state lasts once it is entered: "geometric" is a Markov chain, which leaves a
-        state with the same probability at every step; "negative_binomial" learns for each state a
-        mean and how regular its visits are, so that they may be of much the same length (notebook
-        07_sequences/12_durations). Then no state follows itself, kappa plays no part, and the
-        sampler is the weak limit. A recording may begin and end within a visit.
-        `NegativeBinomial(r_max)` says how regular visits may be.
+        How long a visit of a state lasts: "geometric" is a Markov chain, which leaves a state with
+        the same probability at every step; "negative_binomial" learns for each state a mean and how
+        regular its visits are (notebook 07_sequences/12_durations), by the weak limit and without
+        kappa. `NegativeBinomial(r_max)` says how regular they may be.
     known : dict, fitted HDPHMM, Known, or None
-        States that are known, with what they emit: a dict from names to dicts by the names that
-        `emissions_` has, such as {"rest": {"mean": [0, 1], "cov": [[1, 0], [0, 2]]}}, or
-        "probabilities" of symbols (notebook 07_sequences/13_known). They come first, keep their
-        names and order, and are in all samples, with steps or without. `Known(table, strength,
-        weight)` says how surely their emissions are known (a table alone: 1,000 pseudo-steps each,
-        of a fitted model at most its own) and how often they are expected. What is told is in no
-        share and no transition. Not for sequences in groups, mappings, "autoregression", or an
-        `eta` that is learned.
+        States that are known: a dict from names to dicts by the names that `emissions_` has, such as
+        {"rest": {"mean": [0, 1], "cov": [[1, 0], [0, 2]]}}. They come first and keep their names;
+        what is told is in no share and no transition. `Known(table, strength, weight)` says how
+        surely their emissions are known (1,000 pseudo-steps each, of a model at most its own) and
+        how often they are expected (notebook 07_sequences/13_known). Not for sequences in groups,
+        mappings, "autoregression", or an `eta` that is learned.
     max_states : int
         Number of states of the weak limit; and of the chains that begin with many, see `init`.
     sampler : "auto", "direct", "beam" or "weak_limit"
@@ -380,12 +375,8 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         "What is told of states, None if nothing is."
         if self.known is not None and groups is not None:
             raise ValueError("known must be None where sequences have groups, got known states")
-        fam = emitted_likelihood(self.emission)
-        tell = partial(tell_states, fam, prior)
+        tell = partial(tell_states, emitted_likelihood(self.emission), prior)
         return self._take_known(self.known, n_steps, tell, partial(emission.expected, prior))
-
-    def _shown_parameters(self):
-        return self.emissions_
 
     def _label(self, emission, prior, sequences, group):
         "The most probable state of every step of the fit, by the sample that is shown."
@@ -841,46 +832,6 @@ class HDPHMM(KnownStates, StateView, SampledModel):
             out[steps, -1] = proba[:, -1]
         return as_given(X, out)
 
-    def novelty(self, X, lengths=None, groups=None):
-        """Log odds, for every step, that it is in no state that the fit has seen.
-
-        Of the probabilities that `predict_proba(X, none=True)` has, averaged over 20 of the kept
-        samples: large where the prior says more of a step than every state does. Where the prior
-        is narrow, or a step says little, as one symbol does, a new state needs a fit to be found.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            New sequences; see `score_samples`.
-
-        Returns
-        -------
-        float array, shape (N,); or a list of them, where X is a list of sequences
-            Natural logarithms.
-
-        Raises
-        ------
-        ValueError
-            Bad data, named in the message.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from hdp_nb import HDPHMM
-        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", n_iter=200, n_chains=1, random_state=0).fit(X)
-        >>> model.novelty([0, 1, 25, 26, 0]) > 0
-        array([False, False,  True,  True, False])
-        """
-        emission, prior, N, parts = self._parts(X, lengths, groups)
-        out, some = np.empty(N), range(0, len(self.samples_), -(-len(self.samples_) // 20))
-        for _, steps, part, samples in parts:
-            logs = [log_none(emission, prior, samples[i], part) for i in some]
-            new = np.logaddexp.reduce([log_p[:, -1] for log_p in logs])
-            seen = np.logaddexp.reduce([logsumexp(log_p[:, :-1], axis=1) for log_p in logs])
-            out[steps] = new - seen
-        return as_given(X, out)
-
     def score_steps(self, X, lengths=None, groups=None):
         """Log probability (density) of every step given those before it in its sequence.
 
@@ -991,19 +942,8 @@ class HDPHMM(KnownStates, StateView, SampledModel):
     def _past(self, X, lengths):
         "Of emissions that depend on steps before, the last ones of every sequence, latest first."
         emission, prior = self._fitted_emission()
-        if (order := emission.order(prior)) == 0:
-            return None
-        rows, offsets = self._numbers(X, lengths)
-        past = []
-        for first, end in zip(offsets[:-1], offsets[1:]):
-            last = rows[max(first, end - order) : end]
-            if len(last) < order or np.isnan(last).any():
-                raise ValueError(
-                    f"X must have {order} steps without missing ones at the end of every sequence,"
-                    f" from which the autoregression continues; sequence {len(past)} has not"
-                )
-            past.append(last[::-1].ravel())
-        return np.array(past)
+        order = emission.order(prior)
+        return last_steps(*self._numbers(X, lengths), order) if order else None
 
     def sample(self, n_samples=1, random_state=None, group=None):
         """Draw a sequence from the chain that is shown, with its mean parameters.

@@ -15,9 +15,9 @@ import numpy as np
 from numba import njit
 
 from ..mcmc.priors import is_free
-from ..mixtures.known import FIXED, ToldRows, shifted_rate, tell_components
+from ..mixtures.known import FIXED, ToldRows, tell_components
 from ..mixtures.likelihood import Likelihood, categorical
-from ..processes.dp import resample_concentration
+from ..processes.dp import resample_concentration, shifted_rate
 from .blocked import make_blocked
 from .emissions import Emission, symbols
 from hdp_nb.sequences.hdp_hmm import (

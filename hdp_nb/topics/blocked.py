@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['CellCounts', 'cell_counts', 'BlockedState', 'draw_binomial', 'share_tokens', 'Told',
-           'nothing_told', 'shifted_rate', 'resample_told_eta', 'draw_weights', 'log_cells',
-           'BlockedSampler', 'documents_of', 'too_few', 'share_cells', 'begin_runs', 'end_runs',
-           'fold_in_cells', 'document_runs', 'fold_in_runs']
+           'nothing_told', 'resample_told_eta', 'draw_weights', 'log_cells', 'BlockedSampler',
+           'documents_of', 'too_few', 'share_cells', 'begin_runs', 'end_runs', 'fold_in_cells',
+           'document_runs', 'fold_in_runs']
 
 # %% ../../nbs/04_topics/05_blocked.ipynb #58920b30
 import math
@@ -20,7 +20,7 @@ from scipy.sparse import coo_array, csr_array
 
 from ..corpora.corpus import Corpus
 from ..mcmc.priors import FIXED_PRIOR, is_free, scaled_prior
-from ..processes.dp import resample_concentration
+from ..processes.dp import resample_concentration, shifted_rate
 from ..processes.weights import document_alpha, draw_beta, resample_alpha
 from hdp_nb.topics.counts import (
     TopicCounts,
@@ -366,14 +366,6 @@ class Told(NamedTuple):
 def nothing_told(n_words: int) -> Told:
     "No topic that is known."
     return Told(np.zeros((n_words, 0)), np.array(1.0))
-
-
-@njit(nogil=True)
-def shifted_rate(rng: np.random.Generator, conc: Any, shift: Any, n: Any) -> float:
-    "-log of a Beta(conc + shift, n) variate: what n customers, shift before them, add to a rate."
-    if n == 0:
-        return 0.0
-    return np.log1p(rng.standard_gamma(n) / max(rng.standard_gamma(conc + shift), 1e-300))
 
 
 @njit(nogil=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from ..mcmc.priors import FIXED, is_free
-from ..processes.dp import resample_concentration
+from ..processes.dp import resample_concentration, shifted_rate
 from ..processes.groups import Tree, level_prior
 from hdp_nb.processes.weights import (
     count_tables,
@@ -23,7 +23,7 @@ from hdp_nb.processes.weights import (
     node_weights,
     split_pool,
 )
-from .blocked import Told, cell_counts, resample_told_eta, shifted_rate
+from .blocked import Told, cell_counts, resample_told_eta
 from .counts import TopicWorkspace, log_likelihood, pad_capacity
 from .known import Namer, explained_by, mean_scales, reorder, strength_scales
 from hdp_nb.topics.tree import (
