@@ -100,7 +100,7 @@ def test_a_module_is_one_idea():
 
 
 # What is longer and no class: two loops that are compiled as a whole, and a table of descriptions.
-LONG_CELLS = {"_seat_tokens", "make_direct", "_explain"}
+LONG_CELLS = {"_seat_tokens", "make_direct", "_make_state_moves", "_explain"}
 
 
 def without_docstrings(code):

@@ -403,6 +403,8 @@ def raise_alarm(scores: np.ndarray, lengths: Any, threshold: float, rate: float,
 class KnownStates(KnownView):
     "Base of models of sequences some states of which may be known, with alarms."
 
+    emissions_: dict[str, np.ndarray]
+
     def _shown_parameters(self) -> dict[str, np.ndarray]:
         return self.emissions_
 

@@ -121,7 +121,7 @@ def _stacked(values: list) -> np.ndarray:
         return np.array(values)
     return np.array([np.pad(value, (0, most[0] - len(value))) for value in values])
 
-# %% ../../nbs/10_models/05_mixture_models.ipynb #8f20b003
+# %% ../../nbs/10_models/05_mixture_models.ipynb #8f20b0a1
 def _log_odds_of_new(log_weights: LogWeights) -> np.ndarray:
     "Of every row the log odds of a new component, by the mean of the samples' probabilities."
     new, seen = [], []
@@ -131,7 +131,7 @@ def _log_odds_of_new(log_weights: LogWeights) -> np.ndarray:
         seen.append(logsumexp(log_w[:, :-1], axis=1) - total)
     return logsumexp(new, axis=0) - logsumexp(seen, axis=0)
 
-
+# %% ../../nbs/10_models/05_mixture_models.ipynb #8f20b003
 class MixtureModel(KnownView, ClusterMixin, SampledModel):
     """Base of the mixtures of rows, with or without groups.
 

@@ -119,7 +119,7 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         regular its visits are (notebook 07_sequences/12_durations), by the weak limit and without
         kappa. `NegativeBinomial(r_max)` says how regular they may be.
     known : dict, fitted HDPHMM, Known, or None
-        States that are known: a dict from names to dicts by the names that `emissions_` has, such as
+        States that are known: a dict from names to dicts by the names in `emissions_`, such as
         {"rest": {"mean": [0, 1], "cov": [[1, 0], [0, 2]]}}. They come first and keep their names;
         what is told is in no share and no transition. `Known(table, strength, weight)` says how
         surely their emissions are known (1,000 pseudo-steps each, of a model at most its own) and
