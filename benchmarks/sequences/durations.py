@@ -48,8 +48,7 @@ def draw(kind, seed, n, part=0):
 def told(x, z, r, q, p):
     "Share of steps that are right by the most probable states, given the true parameters."
     import numpy as np
-
-    from hdp_nb.sequences.durations import Stages, forward_stages, lay_stages, smooth_stages
+    from hdp_nb.sequences.stages import Stages, forward_stages, lay_stages, smooth_stages
 
     S = int(r.sum())
     at, enter, begin = np.zeros(K + 1, np.int64), np.empty(S), np.empty(S)

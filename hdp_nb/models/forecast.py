@@ -12,13 +12,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from ..sequences.stages import draw_visits, filter_stages
 from numba import njit
 
 from ..mixtures.likelihood import Likelihood
 from .states import draw_rows
 from ..sequences.autoregression import step_weights
 from ..sequences.blocked import advance_message
-from ..sequences.durations import draw_visits, filter_stages
 from ..sequences.emissions import Emission, hmm_emission
 from ..sequences.hdp_hmm import MISSING_STEP, Sequences
 from hdp_nb.sequences.predict import (

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from ..sequences.stages import log_sequences
 from scipy.special import logsumexp
 
 from ..corpora.corpus import Corpus
 from ..mixtures.dp import DPMixtureSampler
 from ..mixtures.known import ToldRows
 from ..nested.sampler import NestedCounts, NestedPredictive, count_clusters, memberships
-from ..sequences.durations import log_sequences
 from ..sequences.emissions import Emission
 from ..sequences.groups import in_group
 from ..sequences.hdp_hmm import FIRST_STEP, MISSING_STEP, Sequences

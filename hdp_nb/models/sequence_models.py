@@ -11,6 +11,15 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
+from hdp_nb.sequences.stages import (
+    draw_visits,
+    find_states,
+    log_found,
+    log_sequences,
+    log_steps,
+    stages_of,
+)
+from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..corpora.corpus import Corpus
@@ -29,18 +38,7 @@ from .mixture_models import hyperparameters
 from .parameters import estimator
 from .states import StateView, as_given, keep_states, new_group, split_groups
 from ..moves.schedule import check_moves
-from hdp_nb.sequences.durations import (
-    BegunStates,
-    SemiMarkovSampler,
-    TracedVisits,
-    as_duration,
-    draw_visits,
-    find_states,
-    log_found,
-    log_sequences,
-    log_steps,
-    stages_of,
-)
+from ..sequences.durations import BegunStates, SemiMarkovSampler, TracedVisits, as_duration
 from ..sequences.emissions import are_sequences, as_steps, emitted_likelihood, hmm_emission
 from ..sequences.groups import GroupedHMMSampler, in_group
 from ..sequences.hdp_hmm import MISSING_STEP

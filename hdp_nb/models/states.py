@@ -10,6 +10,7 @@ __all__ = ['draw_rows', 'keep_states', 'draw_path', 'find_bouts', 'Transitions',
 from typing import Any, NamedTuple
 
 import numpy as np
+from ..sequences.stages import draw_visits, stages_of
 from numba import njit
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +22,7 @@ from hdp_nb.models.components import (
 )
 from .consensus import central_interval, group_table
 from .topic_view import as_table
-from ..sequences.durations import draw_visits, mean_dwell, sd_dwell, stages_of
+from ..sequences.durations import mean_dwell, sd_dwell
 from ..sequences.emissions import Emission, are_sequences
 from ..sequences.predict import forward_backward, round_up_capacity, sample_stats
 from ..sequences.samplers import StateCounts, pad_array

@@ -383,7 +383,7 @@ def transpose_and_sort(work: BlockedWorkspace) -> None:
 
 
 @cache
-def make_redraw(kind: Any) -> Callable:
+def make_redraw(kind: Any) -> tuple[Callable, Callable]:
     "Compile functions that hide latent variables of all steps, and that draw them given the path."
     if kind is None:
 

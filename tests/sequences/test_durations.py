@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from hdp_nb.sequences.stages import find_states, log_path, log_sequences, log_steps
 from scipy.stats import nbinom
 
 from hdp_nb.sequences.durations import (
@@ -11,10 +12,6 @@ from hdp_nb.sequences.durations import (
     Dwell,
     SemiMarkovSampler,
     TracedVisits,
-    find_states,
-    log_path,
-    log_sequences,
-    log_steps,
     mean_dwell,
     resample_laws,
     sd_dwell,
