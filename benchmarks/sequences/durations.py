@@ -48,6 +48,7 @@ def draw(kind, seed, n, part=0):
 def told(x, z, r, q, p):
     "Share of steps that are right by the most probable states, given the true parameters."
     import numpy as np
+
     from hdp_nb.sequences.stages import Stages, forward_stages, lay_stages, smooth_stages
 
     S = int(r.sum())

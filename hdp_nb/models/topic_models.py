@@ -247,7 +247,8 @@ class GibbsTopicModel(SampledTopicModel):
 
     def _seeds_by_tokens(self) -> bool:
         "Whether nothing but seed words is told, in whole pseudo-tokens, which count as tokens do."
-        given, strength = self.seed_words, 1.0
+        strength = 1.0
+        given: Any = self.seed_words
         if isinstance(given, SeedWords):
             given, strength = given
         if self.known is not None or not isinstance(given, Mapping):
@@ -668,10 +669,10 @@ class HDP(GibbsTopicModel):
         base = SAMPLERS[self.sampler_]
         if told is not None:
             if self.sampler_ != "blocked":
-                takes = "'auto', 'blocked', 'crf' or 'direct' with seed_words"
+                needs = "'auto', 'blocked', 'crf' or 'direct' with seed_words"
                 if self.known is not None:
-                    takes = "'auto' or 'blocked' with known topics"
-                raise ValueError(f"sampler must be {takes}, got {self.sampler!r}")
+                    needs = "'auto' or 'blocked' with known topics"
+                raise ValueError(f"sampler must be {needs}, got {self.sampler!r}")
             base = partial(KnownSampler, told=told, doubt=self.told_doubt_)
         if self.sampler_ == "parallel":
             n_chains = check_int("n_chains", self.n_chains, 1, MOST_CHAINS)

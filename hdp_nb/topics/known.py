@@ -193,7 +193,7 @@ _OFFERS = 4  # topics that each known one is offered after a sweep
 
 
 class Namer:
-    """What samplers with known topics share: strengths and names, drawn given all tokens.
+    """Strengths and names of known topics, drawn given all tokens: a part of their samplers.
 
     A subclass sets `told` and `scales`, and says how many tables topics have at the root.
     """
@@ -272,7 +272,7 @@ def reorder(state: Any, order: np.ndarray) -> Any:
     state.K[()] = len(order)
     return state
 
-
+# %% ../../nbs/04_topics/14_known.ipynb #a14b0051
 def explained_by(
     rng: np.random.Generator, cells: Any, c: np.ndarray, alpha: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -296,7 +296,7 @@ def explained_by(
     fold_in_cells(rng, cells, phi, np.full(phi.shape[1], alpha / phi.shape[1]), 2, 1, pi)
     return phi, pi
 
-
+# %% ../../nbs/04_topics/14_known.ipynb #a14b0052
 class KnownSampler(Namer, BlockedSampler):
     """Gibbs sampling of counts with topics of which the first are known, for `run_chain`.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..mcmc.chain import with_attributes
 from ..mcmc.priors import FIXED_PRIOR
-from .blocked import BlockedState, Told, _new_cell_workspace, _sweep_cells, log_cells
+from .blocked import BlockedState, Told, log_cells, new_cell_workspace, sweep_cells
 from .counts import pad_capacity
 from .known import KnownSampler, mean_scales, strength_scales, weigh_scales
 from .lda import resample_finite_weights
@@ -119,9 +119,9 @@ class KnownLDASampler(KnownSampler):
             beta[:K] = 1 / K
 
     def _sweep(self, rng, state):
-        told, work = self.told_now(rng, state), _new_cell_workspace(self.cells, self.n_topics)
+        told, work = self.told_now(rng, state), new_cell_workspace(self.cells, self.n_topics)
         given = self.corpus.doc_lengths, self._priors, Offered(self.n_topics, 0.0), work, told
-        end = _sweep_cells(rng, state, self.cells, *given)
+        end = sweep_cells(rng, state, self.cells, *given)
         self._draw_weights(rng, state)
         return state._replace(topic=work.topic[:end].copy(), run=work.run[:end].copy())
 

@@ -90,9 +90,10 @@ def count_seeds(seed_words: Any, n_words: int, vocab: list[str] | None = None) -
             raise ValueError(f"seed_words must have strings for names, got {name!r}")
         weights: Any = 1.0
         if isinstance(words, Mapping):
-            words, weights = [*words], [*words.values()]
-            for word, weight in zip(words, weights):
+            weights = [*words.values()]
+            for word, weight in words.items():
                 check_number(f"seed_words[{name!r}][{word!r}]", weight)
+            words = [*words]
         if not isinstance(words, (list, tuple, np.ndarray)) or not len(words):
             raise ValueError(f"seed_words[{name!r}] must be a list of {takes}, got {words!r}")
         words = np.asarray(words, object).tolist()

@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hdp_nb.sequences.stages import find_states, log_path, log_sequences, log_steps
 from scipy.stats import nbinom
 
 from hdp_nb.sequences.durations import (
@@ -18,6 +17,7 @@ from hdp_nb.sequences.durations import (
 )
 from hdp_nb.sequences.emissions import hmm_emission, symbols
 from hdp_nb.sequences.samplers import check_sequences
+from hdp_nb.sequences.stages import find_states, log_path, log_sequences, log_steps
 
 
 def sampler_of(data, n_symbols=2, **options):
