@@ -4967,11 +4967,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                               'hdp_nb/topics/blocked.py'),
                                        'hdp_nb.topics.blocked.share_tokens': ( '04_topics/blocked.html#share_tokens',
                                                                                'hdp_nb/topics/blocked.py'),
-<<<<<<< HEAD
-=======
                                        'hdp_nb.topics.blocked.sweep_cells': ( '04_topics/blocked.html#sweep_cells',
                                                                               'hdp_nb/topics/blocked.py'),
->>>>>>> k1
                                        'hdp_nb.topics.blocked.too_few': ('04_topics/blocked.html#too_few', 'hdp_nb/topics/blocked.py')},
             'hdp_nb.topics.counts': { 'hdp_nb.topics.counts.FranchisePrior': ( '04_topics/counts.html#franchiseprior',
                                                                                'hdp_nb/topics/counts.py'),

@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from ..sequences.stages import draw_visits, filter_stages
 from numba import njit
 
 from ..mixtures.likelihood import Likelihood
@@ -28,6 +27,7 @@ from hdp_nb.sequences.predict import (
     sample_stats,
 )
 from ..sequences.samplers import StateCounts, pad_array
+from ..sequences.stages import draw_visits, filter_stages
 
 # %% ../../nbs/10_models/29_forecast.ipynb #28f00006
 @cache

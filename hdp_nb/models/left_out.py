@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from ..sequences.stages import log_sequences
 from scipy.special import logsumexp
 
 from ..corpora.corpus import Corpus
@@ -24,6 +23,7 @@ from ..sequences.groups import in_group
 from ..sequences.hdp_hmm import FIRST_STEP, MISSING_STEP, Sequences
 from ..sequences.known import KnownHMMSampler
 from ..sequences.samplers import HMMSampler, StateCounts, forget_latents, take_sequences
+from ..sequences.stages import log_sequences
 
 # %% ../../nbs/10_models/20_left_out.ipynb #7cd11330
 N_FOLDS = 5

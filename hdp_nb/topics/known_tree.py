@@ -11,16 +11,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numba import njit
 
-<<<<<<< HEAD
-from ..mcmc.priors import FIXED, is_free
-from ..processes.dp import resample_concentration, shifted_rate
-from ..processes.groups import Tree, level_prior
-=======
 from ..mcmc.priors import FIXED, ConcentrationPrior, is_free
-from ..mixtures.known import shifted_rate
-from ..processes.dp import resample_concentration
+from ..processes.dp import resample_concentration, shifted_rate
 from ..processes.groups import Tree, TreePrior, level_prior
->>>>>>> k1
 from hdp_nb.processes.weights import (
     count_tables,
     count_upward,

@@ -186,7 +186,7 @@ def test_what_is_told_is_what_many_rows_say(name):
     a, b = (fam.expected(prior, stats, 1) for stats in (told.stats, seen))
     for key in a:
         if key not in ("df", "size"):
-            # Rows that have no weights yet count once; with 10 degrees of freedom they will be fewer.
+            # Rows without weights count once; the scale of 10 degrees of freedom is smaller.
             times = 10 / 8 if key == "scale" else 1
             assert np.allclose(times * a[key], b[key], atol=0.15), (key, a, b)
 
