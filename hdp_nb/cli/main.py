@@ -222,7 +222,7 @@ def _fit_source(args: argparse.Namespace) -> int:
             part, lambda m: print(hdp_nb.utils.checks.printable(f"hdp_nb: {m}"), file=sys.stderr)
         )
         documents = _Documents(corpus, train, test, rows, level, orders)
-        summary, topics = _write(args, outputs, model, documents, out)
+        summary, topics = _write(args, outputs, model, documents)
         whole = outputs.is_complete
         if whole and not summary["interrupted"]:
             finish_run(part, out, args.overwrite)
@@ -283,7 +283,7 @@ def _count_mentions(model: Any, train: Any, test: Any, topics: list[dict]) -> No
             topic[f"documents_{name}"] = value if value == value else None
 
 
-def _sentences(summary: dict, topics: list[dict], n_docs: int, out: Path) -> list[str]:
+def _sentences(summary: dict, topics: list[dict], n_docs: int) -> list[str]:
     "What was found, how sure it is, and what to do next."
     plural, listed = hdp_nb.utils.checks.plural, [topic for topic in topics if is_listed(topic)]
     named = [f"{own_label(topic) or ', '.join(topic['words'][:3])}" for topic in listed[:3]]
@@ -296,12 +296,12 @@ def _sentences(summary: dict, topics: list[dict], n_docs: int, out: Path) -> lis
         n, low, high = (listed[0][f"documents{end}"] for end in ("", "_low", "_high"))
         within = "" if low is None else f" (90%: {low:,.0f} to {high:,.0f})"
         found += f" {plural(round(n), 'document')}{within} mention the first."
-    after = f"read the documents of each topic; hdp_nb label {out} NEW_FILE labels new ones."
+    after = "read the documents of each topic; hdp_nb label finds the topics of new ones."
     return closing_sentences(found, summary["verdict"], after)
 
 # %% ../../nbs/15_cli/01_main.ipynb #5e1d0a33
 def _write(
-    args: argparse.Namespace, outputs: Outputs, model: Any, documents: _Documents, out: Path
+    args: argparse.Namespace, outputs: Outputs, model: Any, documents: _Documents
 ) -> tuple[dict[str, Any], list[dict]]:
     "Write all results; returns the summary of them, and the topics."
     corpus, train, test, rows, level, orders = documents
@@ -354,7 +354,7 @@ def _write(
         "texts": not args.no_texts,
         "settings": _settings(args),
     }
-    summary["sentences"] = _sentences(summary, topics, corpus.n_docs, out)
+    summary["sentences"] = _sentences(summary, topics, corpus.n_docs)
     if outputs.missing:
         summary["missing"] = outputs.missing
     outputs.write("summary.json", lambda path: write_json(path, summary))
