@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from .stages import Stages, advance_stages, begin_stages, lay_stages, log_sequences
 from numba import njit
 
 from ..mcmc.chain import with_attributes
@@ -35,6 +34,7 @@ from hdp_nb.sequences.hdp_hmm import (
 from .moves import StateMoves, TracedStates
 from .pairs import move_states
 from .samplers import HMMSampler, StateCounts, forget_latents, make_log_emissions
+from .stages import Stages, advance_stages, begin_stages, lay_stages, log_sequences
 from ..utils.checks import check_int
 from ..utils.special import antoniak, log_rising, sample_dirichlet, sample_log_dirichlet
 from ..utils.states import check_entries, check_kept_states, check_same
