@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import digamma as psi
 from scipy.special import gammaln, polygamma
 
-from .bound import _climb, _sum_log_phi
+from .bound import climb, sum_log_phi
 
 # %% ../../nbs/09_variational/07_known.ipynb #c97b0006
 def n_known(known: Any) -> int:
@@ -84,7 +84,7 @@ def update_known_gamma(
         f = new * u + x * slope + gammaln(x + Fb) - gammaln(x)
         return f, new + x * (slope + d), x * (slope + d) + x * x * e
 
-    return math.exp(_climb(terms, math.log(gamma), 20))
+    return math.exp(climb(terms, math.log(gamma), 20))
 
 
 def update_known_eta(lam: np.ndarray, eta: float, known: Any, n_iter: int = 5) -> float:
@@ -102,7 +102,7 @@ def update_known_eta(lam: np.ndarray, eta: float, known: Any, n_iter: int = 5) -
     -------
     float
     """
-    (V, K), F, c, log_phi = lam.shape, n_known(known), known.c, _sum_log_phi(lam)
+    (V, K), F, c, log_phi = lam.shape, n_known(known), known.c, sum_log_phi(lam)
     C = c.sum(axis=0)
 
     def terms(u):
@@ -115,4 +115,4 @@ def update_known_eta(lam: np.ndarray, eta: float, known: Any, n_iter: int = 5) -
         h += V * V * polygamma(1, V * x + C).sum() - polygamma(1, x + c).sum()
         return f, x * g, x * g + x * x * h
 
-    return math.exp(_climb(terms, math.log(eta), n_iter))
+    return math.exp(climb(terms, math.log(eta), n_iter))

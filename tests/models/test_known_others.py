@@ -96,7 +96,7 @@ def test_a_topic_told_too_surely_is_doubted():
     "Told wrongly with a strength that the data cannot outweigh: corrected if it may be doubted."
     wrong = 0.75 * PHI[0] + 0.25 * PHI[3]
     fits = [
-        LDA(4, known=Known([wrong], strength=20_000, doubt=doubt), **RUN).fit(X)
+        LDA(4, known=Known([wrong], strength=20_000, doubt=doubt), **{**RUN, "n_iter": 300}).fit(X)
         for doubt in (0.0, 0.5)
     ]
     cosine = [(unit(PHI[:1]) @ unit(fit.components_[:1]).T).item() for fit in fits]
