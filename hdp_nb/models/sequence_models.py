@@ -11,14 +11,6 @@ from collections.abc import Mapping
 from functools import partial
 
 import numpy as np
-from hdp_nb.sequences.stages import (
-    draw_visits,
-    find_states,
-    log_found,
-    log_sequences,
-    log_steps,
-    stages_of,
-)
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -60,6 +52,14 @@ from hdp_nb.sequences.samplers import (
     take_sequences,
 )
 from ..sequences.scores import log_sequence_predictive
+from hdp_nb.sequences.stages import (
+    draw_visits,
+    find_states,
+    log_found,
+    log_sequences,
+    log_steps,
+    stages_of,
+)
 from ..utils.checks import as_rng, check_eta, check_fraction, check_int, check_vocab
 from ..utils.states import check_entries, naming
 

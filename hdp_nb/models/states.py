@@ -10,7 +10,6 @@ __all__ = ['draw_rows', 'keep_states', 'draw_path', 'find_bouts', 'Transitions',
 from typing import Any, NamedTuple
 
 import numpy as np
-from ..sequences.stages import draw_visits, stages_of
 from numba import njit
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,6 +25,7 @@ from ..sequences.durations import mean_dwell, sd_dwell
 from ..sequences.emissions import Emission, are_sequences
 from ..sequences.predict import forward_backward, round_up_capacity, sample_stats
 from ..sequences.samplers import StateCounts, pad_array
+from ..sequences.stages import draw_visits, stages_of
 from ..utils.checks import check_fraction
 
 # %% ../../nbs/10_models/26_states.ipynb #26c00006
