@@ -149,7 +149,8 @@ class HDPHMM(KnownStates, StateView, SampledModel):
     startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
         Posterior mean transitions between these states; rows sum to 1. With groups of sequences
         both have an axis of groups in front. With `duration="negative_binomial"` they are from one
-        visit to the next: the diagonal is 0, and `dwell_times()` says how long visits last.
+        visit to the next: the diagonal is 0, but for states that were merged, whose parts follow
+        each other, and `dwell_times()` says how long visits last.
     weights_ : float array, shape (n_states_ + 1,)
         Global weights of these states; the last is that of all states not in use.
     groups_ : array of labels, or None

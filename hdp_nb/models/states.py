@@ -318,8 +318,8 @@ class StateView(ComponentView):
         number = self._number()
         kept = number >= 0
         steps = np.bincount(number[kept], sample.n_k[kept], self.n_states_)
-        each = mean_dwell(*sample.dwell[kept].T) * sample.n_k[kept]
-        return np.bincount(number[kept], each, self.n_states_) / steps
+        visits = sample.n_k[kept] / mean_dwell(*sample.dwell[kept].T)
+        return steps / np.bincount(number[kept], visits, self.n_states_)
 
     def _step_transitions(self) -> np.ndarray:
         "Transitions from step to step: `transmat_`, where dwell times are geometric."
