@@ -814,8 +814,8 @@ def test_a_wrong_option_is_not_called_a_broken_file(tmp_path, monkeypatch, name,
 
 def test_the_first_column_of_a_table_may_have_no_name(tmp_path):
     (tmp_path / "a.csv").write_text(",letter\n0,sea and ship\n")  # as pandas writes its index
-    for given in ({}, {"column": "letter"}):  # which is the only one of texts
-        assert load_corpus(tmp_path / "a.csv", **given).groups[""].tolist() == ["0"]
+    for options in ({}, {"column": "letter"}):  # which is the only one of texts
+        assert load_corpus(tmp_path / "a.csv", **options).groups[""].tolist() == ["0"]
 
 
 def test_english_stop_words_are_those_of_scikit_learn(tmp_path):
