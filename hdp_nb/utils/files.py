@@ -610,8 +610,8 @@ def save_npz(path: str | Path, arrays: Mapping[str, Any]) -> None:
     path : str or Path
     arrays : dict of str to array
     """
-    by_rows: dict[str, Any] = {name: np.asarray(a, order="C") for name, a in arrays.items()}
     with atomic_write(path) as file:
+        by_rows: dict[str, Any] = {name: np.asarray(a, order="C") for name, a in arrays.items()}
         np.savez(file, **by_rows)
 
 
