@@ -215,7 +215,7 @@ class KnownView(ComponentView):
     def known_(self) -> np.ndarray:
         "Number of the known component that each one shown is, -1 for new ones."
         known, names = np.full(self._n_shown(), -1), self.known_names_
-        for f, k in reversed([*enumerate(self._number()[: len(names)])]):
+        for f, k in reversed([*enumerate(self._number()[: len(names)] if names else ())]):
             if k >= 0:  # of those that were merged the first
                 known[k] = f
         return known

@@ -382,7 +382,10 @@ class MixtureModel(KnownView, ClusterMixin, SampledModel):
         "Shares of the members of each component of a sample that carry each label."
         C, K = self.n_components_, self._n_sampled(z)
         members = np.bincount(z * C + self.labels_, minlength=K * C).reshape(-1, C)
-        for f, k in enumerate(self._number()[: len(self.known_names_)]):
+        F = len(self.known_names_)
+        for f, k in enumerate(
+            self._number()[:F] if F else ()
+        ):  # of earlier versions there are none
             if k >= 0:  # the same one in all samples
                 members[f] = np.arange(C) == k
             elif not members[f].any():  # dropped, and without rows
