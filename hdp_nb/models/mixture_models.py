@@ -383,9 +383,7 @@ class MixtureModel(KnownView, ClusterMixin, SampledModel):
         C, K = self.n_components_, self._n_sampled(z)
         members = np.bincount(z * C + self.labels_, minlength=K * C).reshape(-1, C)
         F = len(self.known_names_)
-        for f, k in enumerate(
-            self._number()[:F] if F else ()
-        ):  # of earlier versions there are none
+        for f, k in enumerate(self._number()[:F] if F else ()):  # earlier versions: none
             if k >= 0:  # the same one in all samples
                 members[f] = np.arange(C) == k
             elif not members[f].any():  # dropped, and without rows

@@ -7,6 +7,7 @@ __all__ = ['read_model', 'SavedModel']
 
 # %% ../../nbs/10_models/14_saving.ipynb #5a7ed003
 import copy
+import inspect
 import json
 import re
 from collections.abc import Callable
@@ -233,8 +234,12 @@ class SavedModel(BaseEstimator):
 
     def _as_fitted(self) -> Any:
         "A shallow copy of the model with the parameters that the fit was given."
-        fitted = copy.copy(self)
-        fitted.__dict__.update(self._params or {})
+        fitted, given = copy.copy(self), self._params
+        if given:  # an earlier version did not have them all
+            of = inspect.signature(type(self).__init__).parameters
+            missing = [name for name in self._get_param_names() if name not in given]
+            fitted.__dict__.update({name: of[name].default for name in missing})
+            fitted.__dict__.update(given)
         return fitted
 
     def _results(self) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def test_progress_goes_to_standard_error_and_changes_nothing(run):
     quiet = run(*FIT, "--quiet")
     before = contents("run")
     code, out, err = run(*FIT, "--overwrite")
-    assert code == 0 and out == quiet[1] and "12/12" in err
+    assert code == 0 and out == quiet[1] and "(12 of 12 sweeps)" in err
     assert contents("run") == before
 
 

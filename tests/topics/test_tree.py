@@ -1080,7 +1080,7 @@ def test_a_seeded_hdp_resumes_and_forgets(bars, tmp_path):
             {"sampler": "hybrid"},
             "sampler must be 'auto', 'blocked', 'crf' or 'direct' with seed_words, got 'hybrid'",
         ),
-        ({"sampler": "parallel"}, "sampler must be 'auto', 'crf' or 'direct'"),
+        ({"sampler": "parallel"}, "sampler must be 'auto', 'blocked', 'crf' or 'direct'"),
         (
             {"moves": Moves(split_merge=3)},
             "split_merge of moves must be 'auto' or 0 with seed_words and sampler='auto', got 3",
