@@ -64,7 +64,7 @@ def _sureness(topic: dict) -> list[tuple[str, str]]:
     if "existence" not in topic:
         return []
     interval = f"{topic['share_low']:.1%} to {topic['share_high']:.1%}"
-    return [(interval, "number sure"), (f"{topic['existence']:.2f}", "number")]
+    return [(interval, "number sure"), (f"{topic['existence']:.2f}", "number sure")]
 
 
 def _documents(topic: dict) -> list[tuple[str, str]]:
@@ -98,7 +98,7 @@ def _topic_table(topics: list[dict]) -> str:
         if is_listed(topic)
     ]
     tail = tail_of_topics(topics)
-    sure = [("90%", "number sure"), ("exists", "number")] if "existence" in topics[0] else []
+    sure = [("90%", "number sure"), ("exists", "number sure")] if "existence" in topics[0] else []
     counted = [("documents", "number")] if _documents(topics[0]) else []
     words = "most probable words"
     head = [("topic", "number"), ("share", "number"), ("", "bars"), *sure, *counted, words]

@@ -750,10 +750,10 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         --------
         >>> from hdp_nb import HDP
         >>> tea, sea = "tea tea tea milk milk cup", "sea sea sea boat boat wind"
-        >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea])
-        >>> later = first.continue_with(6 * [tea] + 6 * [sea])
+        >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea] + 6 * [sea])
+        >>> later = first.continue_with(4 * [tea] + 8 * [sea])
         >>> later.topic_labels_, later.known_
-        (['tea, milk, cup', 'sea, boat, wind'], array([ 0, -1]))
+        (['tea, milk, cup', 'sea, boat, wind'], array([0, 1]))
         """
         check_is_fitted(self)
         params = self.get_params()

@@ -7,7 +7,6 @@ __all__ = ['read_model', 'SavedModel']
 
 # %% ../../nbs/10_models/14_saving.ipynb #5a7ed003
 import copy
-import inspect
 import json
 import re
 from collections.abc import Callable
@@ -236,7 +235,7 @@ class SavedModel(BaseEstimator):
         "A shallow copy of the model with the parameters that the fit was given."
         fitted, given = copy.copy(self), self._params
         if given:  # an earlier version did not have them all
-            of = inspect.signature(type(self).__init__).parameters
+            of = signature(type(self).__init__).parameters
             missing = [name for name in self._get_param_names() if name not in given]
             fitted.__dict__.update({name: of[name].default for name in missing})
             fitted.__dict__.update(given)

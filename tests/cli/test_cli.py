@@ -750,7 +750,12 @@ def test_topics(run):
     rows = list(csv.DictReader(run("topics", "run", "--n-words", 3, "--csv")[1].splitlines()))
     assert [row["words"].split() for row in rows] == model.top_words(3)
     assert [float(row["share"]) for row in rows] == model.topic_shares_.tolist()
-    assert run("topics", "run", "--csv")[1] == Path("run/topics.csv").read_text()
+    names = list(rows[0])  # in the file, which knows the documents, also how many mention each
+    with open("run/topics.csv", encoding="utf-8", newline="") as file:
+        written = list(csv.DictReader(file))
+    printed = list(csv.DictReader(run("topics", "run", "--csv")[1].splitlines()))
+    assert printed == [{name: row[name] for name in names} for row in written]
+    assert {*written[0]} - {*names} == {"documents", "documents_low", "documents_high"}
 
 
 def test_seed_words_name_topics(run):
@@ -793,7 +798,7 @@ def test_seed_words_name_topics(run):
         ('{"a": ["whale"]}', [], "--seed-words['a'] must be words of CORPUS, which 'whale' is not"),
         ('{"a": [WORD, WORD]}', [], "--seed-words['a'] must be distinct"),
         ('{"a": [WORD]}', ["--seed-strength", 0], "--seed-strength must be"),
-        ('{"a": [WORD]}', ["--sampler", "hybrid"], "sampler must be 'auto', 'crf' or 'direct'"),
+        ('{"a": [WORD]}', ["--sampler", "hybrid"], "sampler must be 'auto', 'blocked', 'crf'"),
     ],
 )
 def test_bad_seed_words(run, text, option, message):
