@@ -219,11 +219,11 @@ def shares_over_fits(*fits: tuple[Any, Any]) -> Any:
     >>> from hdp_nb import HDP
     >>> from hdp_nb.models.known_view import shares_over_fits
     >>> tea, sea = "tea tea tea milk milk cup", "sea sea sea boat boat wind"
-    >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea])
+    >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea] + 6 * [sea])
     >>> later = first.continue_with(6 * [tea] + 6 * [sea])
-    >>> table = shares_over_fits((first, 9 * [2024]), (later, 12 * [2025]))
+    >>> table = shares_over_fits((first, 15 * [2024]), (later, 12 * [2025]))
     >>> list(table["topic"]), list(table["since"])
-    (['tea, milk, cup', 'sea, boat, wind'], [0, 1])
+    (['tea, milk, cup', 'sea, boat, wind'], [0, 0])
     >>> [round(share, 1) for share in table["2025"]]
     [0.5, 0.5]
     """

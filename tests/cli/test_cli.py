@@ -1168,7 +1168,7 @@ def test_texts_that_nobody_has_counted(run):
     assert run("score", "run", "letters.csv", "--column", "letter", "--quiet")[0] == 0
     for more, message in [
         (
-            ["letters.csv"],
+            ["letters.csv", "--column", "lettre"],
             "csv: --column must be the one that holds the documents, one of 'age', 'letter'",
         ),
         (["small.npz", "--column", "x"], "--column is no option"),
