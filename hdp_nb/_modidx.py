@@ -227,6 +227,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                  'hdp_nb.cli.runs.add_concentration': ('15_cli/runs.html#add_concentration', 'hdp_nb/cli/runs.py'),
                                  'hdp_nb.cli.runs.add_run_options': ('15_cli/runs.html#add_run_options', 'hdp_nb/cli/runs.py'),
                                  'hdp_nb.cli.runs.closing_sentences': ('15_cli/runs.html#closing_sentences', 'hdp_nb/cli/runs.py'),
+                                 'hdp_nb.cli.runs.complain': ('15_cli/runs.html#complain', 'hdp_nb/cli/runs.py'),
                                  'hdp_nb.cli.runs.concentration_of': ('15_cli/runs.html#concentration_of', 'hdp_nb/cli/runs.py'),
                                  'hdp_nb.cli.runs.sample_run': ('15_cli/runs.html#sample_run', 'hdp_nb/cli/runs.py'),
                                  'hdp_nb.cli.runs.say': ('15_cli/runs.html#say', 'hdp_nb/cli/runs.py'),

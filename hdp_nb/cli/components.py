@@ -12,7 +12,6 @@ import argparse
 import csv
 import os
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,6 +38,7 @@ from hdp_nb.cli.results import (
 from .rows import TableRows, choose_rows, data_of, family_of
 from hdp_nb.cli.runs import (
     closing_sentences,
+    complain,
     concentration_of,
     sample_run,
     say,
@@ -638,7 +638,7 @@ def run_components(args: argparse.Namespace, kind: str, day_first: bool | None =
     with unfinished_run(out) as part:
         model = _fit_task(args, task, part)
         say(args, "Labelling, drawing, writing")
-        outputs = Outputs(part, lambda m: print(printable(f"hdp_nb: {m}"), file=sys.stderr))
+        outputs = Outputs(part, complain)
         summary = _write_results(args, outputs, task, model, out)
         whole = outputs.is_complete
         if whole and not summary["interrupted"]:

@@ -63,6 +63,7 @@ from hdp_nb.cli.runs import (
     add_concentration,
     add_run_options,
     closing_sentences,
+    complain,
     concentration_of,
     sample_run,
     say,
@@ -218,9 +219,7 @@ def _fit_source(args: argparse.Namespace) -> int:
         model = _sample(args, train, part, corpus)
         say(args, "Scoring, drawing, writing")
         orders = {name: order.take(rows) for name, order in orders.items()}
-        outputs = Outputs(
-            part, lambda m: print(hdp_nb.utils.checks.printable(f"hdp_nb: {m}"), file=sys.stderr)
-        )
+        outputs = Outputs(part, complain)
         documents = _Documents(corpus, train, test, rows, level, orders)
         summary, topics = _write(args, outputs, model, documents)
         whole = outputs.is_complete
