@@ -2782,6 +2782,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                             'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus.Consensus.word_interval': ( '10_models/consensus.html#consensus.word_interval',
                                                                                               'hdp_nb/models/consensus.py'),
+                                         'hdp_nb.models.consensus._after_known': ( '10_models/consensus.html#_after_known',
+                                                                                   'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus._document_moments': ( '10_models/consensus.html#_document_moments',
                                                                                         'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus._flows': ( '10_models/consensus.html#_flows',

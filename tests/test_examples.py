@@ -108,7 +108,8 @@ def methods(kind):
 @pytest.mark.parametrize("kind", [*ESTIMATORS, Consensus, Topics], ids=lambda kind: kind.__name__)
 def test_estimators_and_their_methods_have_examples(kind):
     things = [(kind.__name__, kind), *methods(kind)]
-    missing = [name for name, thing in things if ">>> " not in doc_of(thing)]
+    # As help() shows it, from a base class where a method of a subclass has none of its own.
+    missing = [name for name, thing in things if ">>> " not in (inspect.getdoc(thing) or "")]
     assert not missing, ", ".join(missing)
     if kind in ESTIMATORS:
         assert f"{kind.__name__}.fit" in dict(things)

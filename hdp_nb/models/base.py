@@ -750,10 +750,10 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         --------
         >>> from hdp_nb import HDP
         >>> tea, sea = "tea tea tea milk milk cup", "sea sea sea boat boat wind"
-        >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea] + 6 * [sea])
-        >>> later = first.continue_with(4 * [tea] + 8 * [sea])
+        >>> first = HDP(n_iter=50, random_state=0).fit(9 * [tea])
+        >>> later = first.continue_with(6 * [tea] + 6 * [sea])
         >>> later.topic_labels_, later.known_
-        (['tea, milk, cup', 'sea, boat, wind'], array([0, 1]))
+        (['tea, milk, cup', 'sea, boat, wind'], array([ 0, -1]))
         """
         check_is_fitted(self)
         params = self.get_params()
@@ -862,6 +862,15 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         ------
         ValueError
             With `fitted`, if there are not as many documents as there were in the fit.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP, make_bars
+        >>> corpus, _ = make_bars(20, 30, grid=3, random_state=0)
+        >>> model = HDP(n_iter=40, n_chains=1, random_state=0).fit(corpus)
+        >>> pi, phi, to = next(model.documents_by_sample(corpus, fitted=True))
+        >>> len(pi), len(phi), phi.shape[1] == pi.shape[1] == len(to)
+        (20, 9, True)
         """
         known = getattr(self, "doc_topic_", None) if fitted else None
         if known is not None and len(known) != corpus.n_docs:

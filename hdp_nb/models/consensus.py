@@ -140,6 +140,11 @@ def _one_hot(label: np.ndarray, n: int) -> csr_array:
     return group_table(np.where(label < 0, n, label), n + 1)
 
 
+def _after_known(labels: Sequence[np.ndarray], n_known: int) -> list[np.ndarray]:
+    "Labels of all components, the first n_known by themselves; given are those of the others."
+    return [np.append(np.arange(n_known), k + n_known * (k >= 0)) for k in labels]
+
+
 def _there(labels: Sequence[np.ndarray], n: int) -> np.ndarray:
     "Whether each sample has each of n components."
     return np.array([np.isin(np.arange(n), label) for label in labels])
@@ -324,32 +329,35 @@ def _unite_chains(
     """Match topics along every chain, and join those of all chains to unions.
 
     What the chains do not agree on is left as each of them has it. The first n_known topics of all
-    samples are left out.
+    samples are left out; but the others depart from a corpus of which they are a part.
     """
     labels: list[Any] = [None] * len(samples)
-    words, documents, chains, first = [], [], [], 0
+    words, documents, chains, new, first = [], [], [], [], 0
     for c in np.unique(chain):
         mine = np.flatnonzero(chain == c)
-        tables = [csr_array(samples[s].counts)[:, n_known:] for s in mine]
-        matched = match_components(tables, least_cosine)
+        tables = [csr_array(samples[s].counts) for s in mine]
+        matched = match_components([table[:, n_known:] for table in tables], least_cosine)
         n = max(int(label.max(initial=-1)) for label in matched) + 1
-        to = [_one_hot(label, n) for label in matched]
-        words.append(sum(table @ one for table, one in zip(tables, to))[:, :n] / len(mine))
+        to = [_one_hot(label, n_known + n) for label in _after_known(matched, n_known)]
+        words.append(sum(table @ one for table, one in zip(tables, to))[:, :-1] / len(mine))
         if samples[0].documents is not None:
-            tables = [csr_array(samples[s].documents)[:, n_known:] for s in mine]
-            documents.append(sum(table @ one for table, one in zip(tables, to))[:, :n] / len(mine))
+            tables = [csr_array(samples[s].documents) for s in mine]
+            documents.append(sum(table @ one for table, one in zip(tables, to))[:, :-1] / len(mine))
         for s, label in zip(mine, matched):
             labels[s] = np.where(label < 0, -1, label + first)
-        chains.append(np.full(n, c))
+        chains.append(np.full(n_known + n, c))
+        new.append(np.arange(n_known + n) >= n_known)
         first += n
-    table, of = csr_array(hstack(words)), np.concatenate(chains)
+    whole, chains_of, is_new = csr_array(hstack(words)), np.concatenate(chains), np.concatenate(new)
+    table, of = whole[:, is_new], chains_of[is_new]
     share = table.sum(axis=0) / max(samples[0].tokens.sum(), 1)
     union, large = np.full(len(of), -1), np.arange(len(of))
     if len(of) > _MANY:  # thousands of topics of a token or two would take minutes
         large = np.flatnonzero(share * samples[0].tokens.sum() >= _LEAST_OF_MANY)
-    of_docs = csr_array(hstack(documents))[:, large] if documents else None
-    least = STRICT if of_docs is None or not len(large) else choose_least(of_docs, of[large])
-    gram = joint_departures(table[:, large], of_docs)
+    kept = np.sort(np.append(np.flatnonzero(~is_new), np.flatnonzero(is_new)[large]))
+    of_docs = csr_array(hstack(documents))[:, kept] if documents else None
+    least = STRICT if of_docs is None or not len(large) else choose_least(of_docs, chains_of[kept])
+    gram = joint_departures(whole[:, kept], of_docs)[np.ix_(is_new[kept], is_new[kept])]
     union[large] = unite(gram, of[large], share[large], least)
     alone = union < 0
     union[alone] = union.max(initial=-1) + 1 + np.arange(np.count_nonzero(alone))
@@ -850,7 +858,7 @@ def find_consensus(
             matched = match_components(tables, least_cosine)
         else:
             matched, along = _unite_chains(samples, chain, least_cosine, n_known)
-        labels = [np.append(np.arange(n_known), k + n_known * (k >= 0)) for k in matched]
+        labels = _after_known(matched, n_known)
     n = max(int(label.max(initial=-1)) for label in labels) + 1
     draws = np.zeros((len(samples), n + 1))
     for row, sample, label in zip(draws, samples, labels):

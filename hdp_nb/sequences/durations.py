@@ -119,7 +119,7 @@ def sd_dwell(r: Any, q: Any) -> Any:
     Examples
     --------
     >>> from hdp_nb.sequences.durations import sd_dwell
-    >>> sd_dwell(3, 0.75)
+    >>> float(sd_dwell(3, 0.75))
     6.0
     """
     return np.sqrt(r * q) / (1 - q)

@@ -103,7 +103,7 @@ class Progress:
         self._quiet, self._over = quiet, not quiet and _is_terminal(self._file)
         self._told: dict[Any, tuple[str, float]] = {}
         self._recent: deque[tuple[float, int]] = deque(maxlen=_RECENT)
-        self._drawn, self._width, self._said = -math.inf, 0, 0
+        self._drawn, self._width, self._said, self._written = -math.inf, 0, 0, 0
         self._lock, self._waits = threading.RLock(), threading.Timer(_WAIT, self._say_waiting)
         self._waits.daemon = True
 
@@ -118,6 +118,8 @@ class Progress:
             if self._over and self._width:
                 self._draw()
                 self._write("\n")
+            elif not (self._over or self._quiet) and self._recent and self._written < self.n:
+                self._write(self._line() + "\n")  # a run that ends before its last step
 
     def skip(self, n: int) -> None:
         "Count steps that were done before, by a run that is resumed."
@@ -139,7 +141,7 @@ class Progress:
                 if self._recent[-1][0] >= self._drawn + 0.1:
                     self._draw()
             elif self.total and self.n * 10 // self.total > self._said and not self._quiet:
-                self._said = self.n * 10 // self.total
+                self._said, self._written = self.n * 10 // self.total, self.n
                 self._write(self._line() + "\n")
 
     def _say_waiting(self) -> None:
@@ -151,9 +153,10 @@ class Progress:
 
     def _line(self) -> str:
         "What there is to say now."
-        steps = f"{self.n:,} {self._unit}s"
+        units = self._unit + ("es" if self._unit.endswith("s") else "s")
+        steps = f"{self.n:,} {units}"
         if self.total:
-            steps = f"{self.n / self.total:.0%} ({self.n:,} of {self.total:,} {self._unit}s)"
+            steps = f"{self.n / self.total:.0%} ({self.n:,} of {self.total:,} {units})"
         parts = [f"{self._label}: {steps}"]
         if self._told:
             names, values = zip(*self._told.values())

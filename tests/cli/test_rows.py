@@ -169,9 +169,8 @@ def test_a_run_that_was_interrupted_goes_on(run, monkeypatch):
     assert run(*fit, "--out", "whole")[0] == 0
     plain = hdp_nb.DPMixture.fit
 
-    def broken(self, *arguments, callback=None, **options):
+    def broken(self, *arguments, **options):
         def stop(sweep, state):
-            callback(sweep, state)
             if sweep == 40:
                 raise KeyboardInterrupt
 

@@ -35,6 +35,21 @@ def cosines(words):
     return unit(PHI) @ unit(words).T
 
 
+def test_one_new_topic_beside_known_ones():
+    "By itself it would not depart from a corpus of nothing else, and no chain would agree on it."
+    rng, samples, own = np.random.default_rng(0), [], np.kron(np.eye(4), [0.5, 0.5])
+    for _ in range(12):
+        n = np.array([rng.multinomial(size, row) for size, row in zip(SIZES, PHI)])
+        documents = np.array([rng.multinomial(*drawn) for drawn in zip(SIZES, own)])
+        tables = csr_array(n.T), np.full((1, 24), 0.1), np.zeros(4, int), csr_array(documents.T)
+        samples.append(Components(*tables))
+    chain = np.repeat([0, 1, 2], 4)
+    for n_known in range(4):
+        found = find_consensus(samples, chain, n_known=n_known, n_first=n_known)
+        assert len(found) == 4 and (found.existence == 1).all() and found.rest == 0
+        assert np.allclose(found.share, SIZES / SIZES.sum())
+
+
 @pytest.mark.parametrize("without", [0, 4, 16, 24])
 def test_planted_topics_are_found(without):
     samples = draw(np.random.default_rng(without), without=without)

@@ -284,9 +284,8 @@ def test_bad_arguments():
     model = HDPHMM(n_chains=1, n_iter=3, init=2).fit([0, 1, 0])
     for call in (model.score, model.score_samples):
         for method in ("mean", None, 1):
-            with pytest.raises(
-                ValueError, match=f"^method must be 'predictive' or 'plug-in', got {method!r}"
-            ):
+            takes = "'auto', 'predictive' or 'plug-in'"
+            with pytest.raises(ValueError, match=f"^method must be {takes}, got {method!r}"):
                 call([0, 1], method=method)
         for n in (0, -1, 1.5, "x"):
             with pytest.raises(ValueError, match="^n_particles must"):
