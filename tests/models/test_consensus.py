@@ -46,7 +46,7 @@ def test_one_new_topic_beside_known_ones():
     chain = np.repeat([0, 1, 2], 4)
     for n_known in range(4):
         found = find_consensus(samples, chain, n_known=n_known, n_first=n_known)
-        assert len(found) == 4 and (found.existence == 1).all() and found.rest == 0
+        assert (found.existence == np.ones(4)).all() and found.rest == 0
         assert np.allclose(found.share, SIZES / SIZES.sum())
 
 
