@@ -47,7 +47,7 @@ def test_one_new_topic_beside_known_ones():
     for n_known in range(4):
         found = find_consensus(samples, chain, n_known=n_known, n_first=n_known)
         assert (found.existence == np.ones(4)).all() and found.rest == 0
-        assert np.allclose(found.share, SIZES / SIZES.sum())
+        assert np.allclose(found.shares, SIZES / SIZES.sum())
 
 
 @pytest.mark.parametrize("without", [0, 4, 16, 24])
