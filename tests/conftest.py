@@ -54,6 +54,7 @@ def pytest_configure(config):
     """Kernels of earlier texts go, but never from a cache that the user has named."""
     if config.getoption("--slow"):
         os.environ.setdefault("HDP_NB_FUZZ", "10000")  # read when tests/test_fuzz.py is imported
+        os.environ.setdefault("HDP_NB_EFFORT", "1")  # and this by tests/tiers.py
     if not hasattr(config, "workerinput") and KERNELS.is_dir():
         with contextlib.suppress(OSError):  # another pytest may be removing them, too
             remove_old_kernels(KERNELS)
