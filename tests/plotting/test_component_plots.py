@@ -150,6 +150,18 @@ def test_symbols_of_a_corpus():
     assert fig.axes[0].lines[0].get_ydata().tolist() == [2, 2, 3, 3] * 8
 
 
+@pytest.mark.parametrize("duration", ["geometric", "negative_binomial"])
+def test_the_graph_says_how_long_visits_last(hmm, duration):
+    "They are twenty steps long; with laws of dwell times no state follows itself."
+    if duration != "geometric":
+        hmm = HDPHMM(
+            emission="normal", duration=duration, n_iter=60, n_chains=1, random_state=0
+        ).fit(X)
+    said = [text.split() for text in texts(plot_transitions(hmm, kind="graph"))]
+    assert len(said) == 2 and all(words[0] == "state" and words[3] == "steps" for words in said)
+    assert all(15 < float(words[2]) < 30 for words in said)
+
+
 def test_transitions_are_the_models(hmm, herd):
     found = hmm.transitions(0.8)
     fig = plot_transitions(hmm, 0.8)
