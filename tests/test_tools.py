@@ -36,7 +36,10 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
             " [c](https://a.b) [d](#e)"
         ),
         new_code_cell("#| hide\n1 + 1", outputs=[new_output("stream", text="2")]),
-        new_code_cell("print('there')", outputs=[new_output("stream", text="there\n")]),
+        new_code_cell("import math"),
+        new_code_cell(
+            "print('there')", outputs=[new_output("stream", text="there\n" + 30 * "far ")]
+        ),
         new_code_cell(
             '#| echo: false\n#| fig-alt: "Bars"\nplot()',
             outputs=[new_output("display_data", {"image/png": png, "text/plain": "<Figure>"})],
@@ -51,7 +54,8 @@ def test_readme_has_the_text_the_code_and_the_pictures(tmp_path):
         files.pop("README.md").decode().split("\n\n", 1)[1]
         == f"# Title\n\n[a]({home}/blob/main/nbs/04_topics/01_franchise.ipynb#x)"
         f" [b]({home}/blob/main/LICENSE) [c](https://a.b) [d](#e)\n\n"
-        "```python\nprint('there')\n```\n\n```\nthere\n```\n\n"
+        "```python\nimport math\n\nprint('there')\n```\n\n"
+        f"```\nthere\n{' '.join(22 * ['far'])}\n{' '.join(8 * ['far'])}\n```\n\n"
         f"![Bars]({home}/raw/main/nbs/images/index-1.png)\n"
     )
     assert not files

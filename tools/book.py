@@ -61,6 +61,14 @@ def book(root=ROOT):
     """The page of the book: every chapter with its notebooks."""
     parts = [NOTE.format("the notebooks and the chapters' index.md") + "# The book\n"]
     parts.append("> Every notebook, chapter by chapter, in the order of reading.\n")
+    parts.append(
+        "The notebooks are the source of the package: what they export is what you install. Those"
+        " about models derive the mathematics from the papers, check it by brute force on cases"
+        " small enough to enumerate, and compile the sampler that follows from it. Every sampler is"
+        " held against posteriors computed by enumeration, and every such check against a sampler"
+        " that is wrong on purpose. Where a paper's formula fails that test, the notebook shows it"
+        " and says what to use instead.\n"
+    )
     whole = chapters(root)
     firsts = ", ".join(
         f"[{title}]({page(paths[0], root)}.ipynb)" for _, title, _, paths in whole[:4]

@@ -164,6 +164,7 @@ def readme(root=ROOT):
     """index.ipynb as Markdown, and its pictures: {path: bytes}.
 
     (nbdev-readme would need Quarto.)  Links are whole addresses: package indexes show it, too.
+    Cells with nothing between them are one block, and long lines of outputs are wrapped.
     """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     repository = project["urls"]["Repository"]
@@ -184,7 +185,10 @@ def readme(root=ROOT):
         if cell.cell_type != "code" or "hide" in (found := directives(cell))[0] or not found[1]:
             continue
         if found[0].get("echo") != "false":
-            parts.append(f"```python\n{found[1]}\n```")
+            if parts[-1].startswith("```python\n"):  # imports, which stand in cells of their own
+                parts[-1] = f"{parts[-1][:-4]}\n\n{found[1]}\n```"
+            else:
+                parts.append(f"```python\n{found[1]}\n```")
         for output in cell.outputs:
             data = output.get("data", {"text/plain": output.get("text", "")})
             if "image/png" in data:
@@ -192,7 +196,10 @@ def readme(root=ROOT):
                 files[name] = base64.b64decode(data["image/png"])
                 parts.append(f"![{found[0].get('fig-alt', '')}]({repository}/raw/main/{name})")
             else:
-                parts.append(f"```\n{data['text/plain'].rstrip()}\n```")
+                lines = data["text/plain"].rstrip().splitlines()
+                parts.append(
+                    "\n".join(["```", *(textwrap.fill(line, 88) for line in lines), "```"])
+                )
     return {"README.md": ("\n\n".join(parts) + "\n").encode(), **files}
 
 
