@@ -54,6 +54,7 @@ def pytest_configure(config):
     """Kernels of earlier texts go, but never from a cache that the user has named."""
     if config.getoption("--slow"):
         os.environ.setdefault("HDP_NB_FUZZ", "10000")  # read when tests/test_fuzz.py is imported
+        os.environ.setdefault("HDP_NB_EFFORT", "1")  # and this by tests/tiers.py
     if not hasattr(config, "workerinput") and KERNELS.is_dir():
         with contextlib.suppress(OSError):  # another pytest may be removing them, too
             remove_old_kernels(KERNELS)
@@ -135,6 +136,26 @@ def close_figures():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def pictures():
+    """For tests of what is drawn, or that it is the same: other runs need that there is a file."""
+
+
+@pytest.fixture
+def blank(request, monkeypatch):
+    """Pictures are nine tenths of the time of a short run of the command line."""
+    if "pictures" in request.fixturenames:
+        return
+    from matplotlib.figure import Figure
+
+    from hdp_nb.plotting import components, plots
+
+    for module in (plots, components):
+        for name in module.__all__:
+            if name.startswith("plot_"):
+                monkeypatch.setattr(module, name, lambda *_, **__: Figure((1, 1)))
 
 
 @pytest.fixture(scope="module")

@@ -272,9 +272,10 @@ def _graph_panel(
             shrinkB=0,
         )
         ax.add_patch(arrow)
+    law = model._laws(model._followed()[1], 0.9)  # if there are any, p is of whole visits
     for k in range(K):
         ax.add_patch(Circle(at[k], radius[k], color=colors[k], alpha=0.35, lw=0))
-        dwell = 1 / max(1 - p[k, k], 1e-12)
+        dwell = (law["law_mean"][k] if law else 1.0) / max(1 - p[k, k], 1e-12)
         text = f"{labels[k]}\n{dwell:.3g} steps" if share[k] > 0 else str(labels[k])
         x, y = at[k] * (1.0 if K <= 6 else 1.3 + radius[k])  # small nodes have no room for it
         ax.text(x, y, text, ha="center", va="center", fontsize=SMALL_SIZE, parse_math=False)

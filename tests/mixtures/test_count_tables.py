@@ -8,6 +8,7 @@ from naive_dp import multinomial as log_marginal
 from naive_dp import posterior
 from numba import njit
 from scipy.special import logsumexp
+from tiers import sweeps
 
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mixtures import count_tables
@@ -68,7 +69,10 @@ def test_the_numbers_of_the_likelihood(eta, small, most, monkeypatch):
     assert (weights == kind.prepare(prior, there, K - 1, rows)).all()
 
 
-def error(sampler, n_sweeps=20_000):
+N, EXACT_WITHIN = sweeps(20_000, 0.012)
+
+
+def error(sampler, n_sweeps=N):
     "Largest error of P(K), against the enumerated posterior."
     chain = run_chain(sampler, np.random.default_rng(0), n_sweeps, burn_in=50, thin=n_sweeps)
     K = np.bincount(chain.trace["n_components"].astype(int), minlength=7) / n_sweeps
@@ -80,7 +84,7 @@ def error(sampler, n_sweeps=20_000):
 def test_hits_the_enumerated_posterior(moves, small, monkeypatch):
     monkeypatch.setattr(count_tables, "SMALL", small)
     sampler = DPMixtureSampler(multinomial, ROWS, multinomial.make_prior(3))
-    assert error(MixtureMoves(sampler, 2, scans=1, tune=0) if moves else sampler) < 0.012
+    assert error(MixtureMoves(sampler, 2, scans=1, tune=0) if moves else sampler) < EXACT_WITHIN
 
 
 @njit
@@ -98,7 +102,7 @@ def forget_slot(k, last, weights):
 )
 def test_control_weights_that_are_not_renewed(broken):
     fam = replace(multinomial, packing=multinomial.packing._replace(**broken))
-    assert error(DPMixtureSampler(fam, ROWS, fam.make_prior(3))) > 0.02
+    assert error(DPMixtureSampler(fam, ROWS, fam.make_prior(3))) > 0.03
 
 
 @njit

@@ -150,6 +150,17 @@ def test_symbols_of_a_corpus():
     assert fig.axes[0].lines[0].get_ydata().tolist() == [2, 2, 3, 3] * 8
 
 
+@pytest.mark.parametrize("duration", ["geometric", "negative_binomial"])
+def test_the_graph_says_how_long_visits_last(hmm, duration):
+    "The largest state has visits of twenty steps; with laws of dwell times none follows itself."
+    if duration != "geometric":
+        hmm = HDPHMM(
+            emission="normal", duration=duration, n_iter=60, n_chains=1, random_state=0
+        ).fit(X)
+    state, k, dwell, steps = texts(plot_transitions(hmm, kind="graph"))[0].split()
+    assert (state, k, steps) == ("state", "0", "steps") and 15 < float(dwell) < 30
+
+
 def test_transitions_are_the_models(hmm, herd):
     found = hmm.transitions(0.8)
     fig = plot_transitions(hmm, 0.8)
