@@ -2038,6 +2038,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                   'hdp_nb/mixtures/normal.py'),
                                         'hdp_nb.mixtures.normal.check_points': ( '03_mixtures/normal.html#check_points',
                                                                                  'hdp_nb/mixtures/normal.py'),
+                                        'hdp_nb.mixtures.normal.correlated_normals': ( '03_mixtures/normal.html#correlated_normals',
+                                                                                       'hdp_nb/mixtures/normal.py'),
                                         'hdp_nb.mixtures.normal.draw_full': ( '03_mixtures/normal.html#draw_full',
                                                                               'hdp_nb/mixtures/normal.py'),
                                         'hdp_nb.mixtures.normal.find_likelihood': ( '03_mixtures/normal.html#find_likelihood',

@@ -138,6 +138,26 @@ def close_figures():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
+@pytest.fixture
+def pictures():
+    """For tests of what is drawn, or that it is the same: other runs need that there is a file."""
+
+
+@pytest.fixture
+def blank(request, monkeypatch):
+    """Pictures are nine tenths of the time of a short run of the command line."""
+    if "pictures" in request.fixturenames:
+        return
+    from matplotlib.figure import Figure
+
+    from hdp_nb.plotting import components, plots
+
+    for module in (plots, components):
+        for name in module.__all__:
+            if name.startswith("plot_"):
+                monkeypatch.setattr(module, name, lambda *_, **__: Figure((1, 1)))
+
+
 @pytest.fixture(scope="module")
 def browser():
     pytest.importorskip("playwright")  # one of a developer's tools, see --modules

@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['normal_known_variance', 'normal_inverse_gamma', 'normal_inverse_wishart', 'NormalStats',
            'check_points', 'check_columns', 'NormalKnownVariancePrior', 'make_known_variance_prior',
-           'NormalInverseGammaPrior', 'NormalInverseWishartPrior', 'draw_full', 'find_likelihood']
+           'NormalInverseGammaPrior', 'NormalInverseWishartPrior', 'correlated_normals',
+           'draw_full', 'find_likelihood']
 
 # %% ../../nbs/03_mixtures/03_normal.ipynb #06faa376
 import math
@@ -605,9 +606,40 @@ def _default_inverse_wishart_prior(X, **hyper):
     )
 
 
+def correlated_normals(
+    rng: np.random.Generator, covariance: np.ndarray, z: np.ndarray
+) -> np.ndarray:
+    """Draw normal numbers of mean 0 for rows of several components.
+
+    Parameters
+    ----------
+    rng : Generator
+    covariance : float array, shape (K, D, D)
+    z : int array, shape (n,)
+        The component of each row.
+
+    Returns
+    -------
+    float array, shape (n, D)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.mixtures.normal import correlated_normals
+    >>> covariance = np.array([[[4.0, 0], [0, 1]], [[1, 0.99], [0.99, 1]]])
+    >>> x = correlated_normals(np.random.default_rng(0), covariance, np.repeat([0, 1], 2000))
+    >>> np.cov(x[:2000].T).round(), np.cov(x[2000:].T).round(1)
+    (array([[ 4., -0.],
+           [-0.,  1.]]), array([[1., 1.],
+           [1., 1.]]))
+    """
+    used, of = np.unique(z, return_inverse=True)
+    root = np.linalg.cholesky(np.asarray(covariance)[used])
+    return np.einsum("ijk,ik->ij", root[of], rng.standard_normal((len(z), root.shape[-1])))
+
+
 def _sample_full(rng, parameters, z):
-    mean, covariance = parameters["mean"], parameters["covariance"]
-    return np.array([rng.multivariate_normal(mean[k], covariance[k]) for k in z])
+    return parameters["mean"][z] + correlated_normals(rng, parameters["covariance"], z)
 
 
 _TILTED = [[2, 0.5, 0], [0.5, 1, -0.2], [0, -0.2, 1.5]]

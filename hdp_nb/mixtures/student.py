@@ -23,7 +23,12 @@ from hdp_nb.mcmc.priors import (
     make_slice_update,
 )
 from .likelihood import Augmentation, Likelihood, likelihoods
-from .normal import check_points, draw_full, normal_inverse_wishart
+from hdp_nb.mixtures.normal import (
+    check_points,
+    correlated_normals,
+    draw_full,
+    normal_inverse_wishart,
+)
 from ..utils.checks import check_number, check_reals, check_vector, plain_table
 from ..utils.special import invert_cholesky
 
@@ -677,9 +682,9 @@ def _name_student(prior, params):
 
 def _sample_student(rng, parameters, z):
     mean, scale, df = (parameters[name] for name in ("mean", "scale", "df"))
-    noise = [rng.multivariate_normal(np.zeros(mean.shape[1]), scale[k]) for k in z]
+    noise = correlated_normals(rng, scale, z)
     w = rng.standard_gamma(0.5 * df[z]) / (0.5 * df[z])
-    return mean[z] + np.array(noise).reshape(len(z), -1) / np.sqrt(w)[:, None]
+    return mean[z] + noise / np.sqrt(w)[:, None]
 
 # %% ../../nbs/03_mixtures/08_student.ipynb #5d7e0029
 _POINTS = np.random.default_rng(0).normal([1, -2, 0], [1.4, 1.0, 1.2], (10, 3)).round(1)

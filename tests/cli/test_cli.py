@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from matplotlib.figure import Figure
 
 import hdp_nb
 from hdp_nb.cli import main as cli
@@ -30,6 +29,7 @@ from hdp_nb.models.tree_models import TreeHDP
 from hdp_nb.topics.franchise import FranchiseSampler
 from hdp_nb.topics.seeds import SeedWords
 
+pytestmark = pytest.mark.usefixtures("blank")
 FIT = "fit small.npz --out run --n-iter 12 --n-chains 1 --init 100 --moves 0".split()
 FIT += "--thin 3 --eta 0.1 --test-size 0.2".split()
 
@@ -40,19 +40,6 @@ def small_corpus():
     return Corpus(
         bars.x, bars.offsets, [f"w{v}<b>" for v in range(16)], {"age": side, "page": np.arange(60)}
     )
-
-
-@pytest.fixture
-def pictures():
-    """For tests of what is drawn, or that it is the same: other runs need that there is a file."""
-
-
-@pytest.fixture(autouse=True)
-def blank(request, monkeypatch):
-    """Pictures are nine tenths of the time of a short run."""
-    if "pictures" not in request.fixturenames:
-        for name in ("plot_topics", "plot_trace", "plot_shares"):
-            monkeypatch.setattr(hdp_nb.plotting.plots, name, lambda *_, **__: Figure((1, 1)))
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from hdp_nb.plotting.groups import shares_by_group
 from hdp_nb.plotting.plots import plot_shares, plot_topics_over_time
 
 DATA = Path(__file__).parents[1] / "data"
+pytestmark = pytest.mark.usefixtures("blank")
 QUICK = "--out run --n-iter 6 --n-chains 1 --moves 0 --test-size 0".split()
 
 

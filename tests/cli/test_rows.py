@@ -15,6 +15,7 @@ from hdp_nb.cli import main as cli
 from hdp_nb.cli.results import COMPONENT_RESULTS
 from hdp_nb.corpora.rows import RowTable, read_rows
 
+pytestmark = pytest.mark.usefixtures("blank")
 QUICK = "--n-iter 60 --n-chains 2 --quiet".split()
 
 
@@ -153,9 +154,9 @@ def test_clusters_of_rows(run, group):
         assert len(run("label", "run", "new.csv")[1].splitlines()) == 3
 
 
-def test_the_same_command_gives_the_same_files(run):
+def test_the_same_command_gives_the_same_files(run, pictures):
     write_patients()
-    fit = ["clusters", "patients.csv", "--likelihood", "dose=normal", *QUICK]
+    fit = ["clusters", "patients.csv", "--columns", "dose,site", *QUICK]
     for out, jobs in (("a", "1"), ("b", "2")):
         assert run(*fit, "--out", out, "--n-jobs", jobs)[0] == 0
     for path in Path("a").iterdir():

@@ -20,6 +20,7 @@ from hdp_nb.corpora.readers import guess_format
 from hdp_nb.corpora.tables import TABLE_FORMATS, read_counts
 
 DATA = Path(__file__).parents[1] / "data"
+pytestmark = pytest.mark.usefixtures("blank")
 QUICK = "--n-iter 4 --n-chains 1 --moves 0 --test-size 0".split()
 
 
