@@ -634,7 +634,8 @@ def correlated_normals(
            [1., 1.]]))
     """
     used, of = np.unique(z, return_inverse=True)
-    root = np.linalg.cholesky(np.asarray(covariance)[used])
+    u, s, _ = np.linalg.svd(np.asarray(covariance)[used])
+    root = u * np.sqrt(s)[:, None]  # as rng.multivariate_normal has it, which does it for each row
     return np.einsum("ijk,ik->ij", root[of], rng.standard_normal((len(z), root.shape[-1])))
 
 

@@ -278,7 +278,7 @@ def test_log_mixture(case):
 def test_log_joint(case):
     model = TINY[case]
     sampler = make_sampler(model)
-    state, s = list(sweeps(sampler, 4))[-1]
+    state, s = list(states_of(sampler, 4))[-1]
     ours = _log_words(sampler.data.words, s, sampler.eta) + _log_rest(s, sampler.prior, model.gamma)
     assert np.isclose(
         ours,
@@ -379,7 +379,7 @@ def test_counts_after_every_sweep(variant):
     corpus = Corpus.from_docs([*(corpus40[j] for j in range(38)), [], [3]], n_words=61)
     sampler = NestedSampler(corpus, 12, 5, eta=0.2, **VARIANTS[variant])
     document, K, L = np.repeat(np.arange(40), corpus.doc_lengths), sampler.K, 5
-    for state, s in sweeps(sampler, 6):
+    for state, s in states_of(sampler, 6):
         measure = state.z // L
         assert (
             (measure == 0) | (measure == state.c[document] + 1)
