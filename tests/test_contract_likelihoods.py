@@ -39,7 +39,12 @@ def test_identities(check, name, i):
 
 @pytest.mark.parametrize("check", DRAWS)
 @pytest.mark.parametrize(
-    "name, i", [(name, i) for name, i in CASES if likelihoods[name].draw is not None]
+    "name, i",
+    [
+        pytest.param(name, i, marks=[pytest.mark.slow] * (i > 0))  # others of the same kernels
+        for name, i in CASES
+        if likelihoods[name].draw is not None
+    ],
 )
 def test_draws(check, name, i):
     DRAWS[check](*case(name, i))

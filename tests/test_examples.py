@@ -12,6 +12,7 @@ from types import FunctionType
 
 import numpy as np
 import pytest
+from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb.models.consensus import Consensus
@@ -65,7 +66,11 @@ def is_missing(name):
     return bool(needs) and not any(map(find_spec, needs))
 
 
-@pytest.mark.parametrize("name", [*with_examples()])
+# Whose examples take ten seconds and more.
+LONG = ("hdp_nb.models.states", "hdp_nb.models.grouped_mixtures", "hdp_nb.sequences.durations")
+
+
+@pytest.mark.parametrize("name", slow_unless(lambda name: name not in LONG, with_examples()))
 def test_examples_print_what_they_say(name, tmp_path, monkeypatch):
     "Each on its own: it imports what it needs, and writes into a folder of its own."
     module, report, n = import_module(name), [], 0

@@ -19,6 +19,7 @@ import run
 import yaml
 from naive import log_words
 from notebooks import ROOT, modules, notebooks, page
+from tiers import slow_unless
 
 from hdp_nb.processes.dp import log_eppf
 
@@ -183,7 +184,11 @@ def thorough(request):
     return request.config.getoption("--slow")
 
 
-@pytest.mark.parametrize("name", PAGES)
+# Opened on every push: what people come to first, and every third of the other pages.
+OFTEN = ALL_OF | {name for name in PAGES if name.startswith("tasks/")} | {*PAGES[::3]}
+
+
+@pytest.mark.parametrize("name", slow_unless(OFTEN.__contains__, PAGES))
 def test_page(name, tab, base, ids, thorough):
     look(tab, name, base, ids, thorough)
 

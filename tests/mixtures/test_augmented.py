@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 from sklearn.metrics import adjusted_rand_score
-from tiers import sweeps
+from tiers import slow_unless, sweeps
 
 from hdp_nb import HDPHMM, DPMixture, load_model
 from hdp_nb.mcmc.chain import run_chain
@@ -189,7 +189,7 @@ def in_a_sequence(z):
     return math.log(sequence_prior(z.tolist(), [3, 2], 1.2, 0.8, 0.4))
 
 
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("moves", slow_unless(bool, [False, True]))
 @pytest.mark.parametrize("name", CASES)
 def test_mixtures_are_exact(name, moves):
     n, most = sweeps(20_000, 0.025)
@@ -205,7 +205,7 @@ def test_mixtures_are_exact(name, moves):
     assert posterior_error([sample["z"] for sample in chain.samples], target) > 0.1
 
 
-@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("moves", slow_unless(bool, [False, True]))
 @pytest.mark.parametrize("name", CASES)
 def test_groups_are_exact(name, moves):
     n, most = sweeps(20_000, 0.025)

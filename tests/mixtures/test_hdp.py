@@ -10,7 +10,7 @@ from numba import njit
 from scipy import integrate
 from scipy.special import gammaln
 from test_dp import CASES
-from tiers import sweeps
+from tiers import slow_unless, sweeps
 
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import exact_posterior, joint_distribution_test, posterior_error
@@ -88,7 +88,7 @@ def error(sampler, exact, n=N):
     return posterior_error([sample["z"] for sample in chain.samples], exact)
 
 
-@pytest.mark.parametrize("prior", [None, (2.0, 1.5)], ids=["held", "learned"])
+@pytest.mark.parametrize("prior", slow_unless(bool, [None, (2.0, 1.5)]), ids=["held", "learned"])
 @pytest.mark.parametrize("name", CASES)
 def test_exact_with_every_likelihood(name, prior):
     sampler, exact = make(name, prior), enumerated(name, prior)

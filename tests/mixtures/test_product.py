@@ -119,6 +119,7 @@ def test_mixture_of_a_frame(tmp_path):
         model.predict(X.replace("grey", "red"))
 
 
+@pytest.mark.slow  # test_states_of_a_frame has another frame
 def test_hidden_markov_model_of_frames(tmp_path):
     X, z = frame()
     parts = [X[:70], X[70:]]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tiers import slow_unless
 
 from hdp_nb import HDPHMM, Corpus
 from hdp_nb.models.forecast import Forecast, make_filter
@@ -28,7 +29,7 @@ EMISSIONS = {
 }
 
 
-@pytest.mark.parametrize("emission", EMISSIONS)
+@pytest.mark.parametrize("emission", slow_unless(lambda name: name != "multinomial", EMISSIONS))
 def test_all_emissions(emission):
     """Shapes, ordered intervals, probabilities; the same call gives the same numbers."""
     X = EMISSIONS[emission]

@@ -139,11 +139,19 @@ def test_resumed_and_threaded(tmp_path):
 @pytest.mark.parametrize(
     "likelihood, X",
     [
-        ("categorical", np.arange(40) % 4),
+        pytest.param("categorical", np.arange(40) % 4, marks=pytest.mark.slow),
         ("multinomial", csr_array(np.random.default_rng(0).poisson(1, (40, 5)))),
         ("poisson", np.random.default_rng(0).poisson([2, 9], (40, 2))),
-        ("normal_inverse_gamma", np.random.default_rng(0).normal(size=(40, 2))),
-        ("normal_known_variance", np.random.default_rng(0).normal(size=(40, 2))),
+        pytest.param(
+            "normal_inverse_gamma",
+            np.random.default_rng(0).normal(size=(40, 2)),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "normal_known_variance",
+            np.random.default_rng(0).normal(size=(40, 2)),
+            marks=pytest.mark.slow,
+        ),
         ("student", np.random.default_rng(0).standard_t(3, (40, 2))),
         ("negative_binomial", np.random.default_rng(0).poisson([2, 9], (40, 2))),
     ],
