@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiers import slow_unless
 
 import hdp_nb
 from hdp_nb.cli import components, rows
@@ -300,7 +301,7 @@ def test_names_of_parameters_are_those_of_columns():
 # ------------------------------------------------------------------------- help, texts
 
 
-@pytest.mark.parametrize("command", ["states", "clusters"])
+@pytest.mark.parametrize("command", slow_unless("states".__eq__, ["states", "clusters"]))
 def test_three_examples_of_help_run(run, command):
     code, out, _ = run(command, "--help")
     examples = re.findall(r"^  (hdp_nb .*)$", out, re.MULTILINE)

@@ -222,7 +222,7 @@ def test_groups_are_exact(name, moves):
     "name, method, n",
     [
         ("student", "direct", 20_000),
-        ("negative_binomial", "beam", 40_000),
+        pytest.param("negative_binomial", "beam", 40_000, marks=pytest.mark.slow),
         pytest.param("student", "beam", 80_000, marks=pytest.mark.slow),
         pytest.param("negative_binomial", "direct", 80_000, marks=pytest.mark.slow),
     ],

@@ -102,6 +102,7 @@ def test_means_and_covariances_of_positive_components():
         print(DPMixture("von_mises", n_iter=2, n_chains=1).fit(np.ones((5, 1))).means_)
 
 
+@pytest.mark.slow  # other answers of models whose fits are tested above
 def test_answers_of_a_fit():
     X, z = track()
     settings = {"n_iter": 40, "n_chains": 1, "init": 4, "max_states": 6, "random_state": 0}

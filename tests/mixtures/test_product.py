@@ -103,6 +103,7 @@ def frame(n=120, seed=0):
 KINDS = {("x", "y"): "student", "calls": "poisson", "sky": "categorical"}
 
 
+@pytest.mark.slow  # test_clusters_of_rows has another frame
 def test_mixture_of_a_frame(tmp_path):
     X, z = frame()
     model = DPMixture(KINDS, n_iter=60, n_chains=1, random_state=0).fit(X)
