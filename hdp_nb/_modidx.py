@@ -5567,6 +5567,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                  'hdp_nb/utils/progress.py'),
                                        'hdp_nb.utils.progress.Progress._say_waiting': ( '16_utils/progress.html#progress._say_waiting',
                                                                                         'hdp_nb/utils/progress.py'),
+                                       'hdp_nb.utils.progress.Progress._tenths': ( '16_utils/progress.html#progress._tenths',
+                                                                                   'hdp_nb/utils/progress.py'),
                                        'hdp_nb.utils.progress.Progress._write': ( '16_utils/progress.html#progress._write',
                                                                                   'hdp_nb/utils/progress.py'),
                                        'hdp_nb.utils.progress.Progress.skip': ( '16_utils/progress.html#progress.skip',

@@ -65,9 +65,9 @@ def book(root=ROOT):
         "The notebooks are the source of the package: what they export is what you install. Those"
         " about models derive the mathematics from the papers, check it by brute force on cases"
         " small enough to enumerate, and compile the sampler that follows from it. Every sampler is"
-        " held against posteriors computed by enumeration, and every such check against a sampler"
-        " that is wrong on purpose. Where a paper's formula fails that test, the notebook shows it"
-        " and says what to use instead.\n"
+        " checked against posteriors computed by enumeration, and every such check must reject a"
+        " sampler made wrong on purpose. Where a paper's formula fails the check, the notebook"
+        " shows it and says what to use instead.\n"
     )
     whole = chapters(root)
     firsts = ", ".join(

@@ -635,7 +635,7 @@ def correlated_normals(
     """
     used, of = np.unique(z, return_inverse=True)
     u, s, _ = np.linalg.svd(np.asarray(covariance)[used])
-    root = u * np.sqrt(s)[:, None]  # as rng.multivariate_normal has it, which does it for each row
+    root = u * np.sqrt(s)[:, None]  # which rng.multivariate_normal computes anew for every row
     return np.einsum("ijk,ik->ij", root[of], rng.standard_normal((len(z), root.shape[-1])))
 
 

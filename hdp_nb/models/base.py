@@ -874,9 +874,9 @@ class BaseTopicModel(TopicView, ClassNamePrefixFeaturesOutMixin, TransformerMixi
         known = getattr(self, "doc_topic_", None) if fitted else None
         if known is not None and len(known) != corpus.n_docs:
             raise ValueError(f"X must hold the {len(known)} documents of the fit, got {corpus!r}")
-        rest = np.full((corpus.n_words, 1), 1 / corpus.n_words)
+        phi = np.pad(self.components_, ((0, 1), (0, 0)), constant_values=1 / corpus.n_words)
         pi = self._transform(corpus) if known is None else known
-        yield pi, np.hstack([self.components_.T, rest]), np.arange(self.n_topics_ + 1)
+        yield pi, np.ascontiguousarray(phi.T), np.arange(self.n_topics_ + 1)
 
     def _show(self) -> None:
         "Lay out the topics, largest first: all that `TopicView` lists."

@@ -141,7 +141,7 @@ def _one_hot(label: np.ndarray, n: int) -> csr_array:
 
 
 def _after_known(labels: Sequence[np.ndarray], n_known: int) -> list[np.ndarray]:
-    "Labels of all components, the first n_known by themselves; given are those of the others."
+    "Put the labels of the first n_known components before those of the others."
     return [np.append(np.arange(n_known), k + n_known * (k >= 0)) for k in labels]
 
 
@@ -329,7 +329,7 @@ def _unite_chains(
     """Match topics along every chain, and join those of all chains to unions.
 
     What the chains do not agree on is left as each of them has it. The first n_known topics of all
-    samples are left out; but the others depart from a corpus of which they are a part.
+    samples are not joined, but count as part of the corpus from which the others depart.
     """
     labels: list[Any] = [None] * len(samples)
     words, documents, chains, new, first = [], [], [], [], 0
@@ -348,17 +348,18 @@ def _unite_chains(
         chains.append(np.full(n_known + n, c))
         new.append(np.arange(n_known + n) >= n_known)
         first += n
-    whole, chains_of, is_new = csr_array(hstack(words)), np.concatenate(chains), np.concatenate(new)
-    table, of = whole[:, is_new], chains_of[is_new]
+    table, of, is_new = csr_array(hstack(words)), np.concatenate(chains), np.concatenate(new)
     share = table.sum(axis=0) / max(samples[0].tokens.sum(), 1)
-    union, large = np.full(len(of), -1), np.arange(len(of))
-    if len(of) > _MANY:  # thousands of topics of a token or two would take minutes
-        large = np.flatnonzero(share * samples[0].tokens.sum() >= _LEAST_OF_MANY)
-    kept = np.sort(np.append(np.flatnonzero(~is_new), np.flatnonzero(is_new)[large]))
+    large = is_new.copy()
+    if is_new.sum() > _MANY:  # thousands of topics of a token or two would take minutes
+        large &= share * samples[0].tokens.sum() >= _LEAST_OF_MANY
+    kept = large | ~is_new
     of_docs = csr_array(hstack(documents))[:, kept] if documents else None
-    least = STRICT if of_docs is None or not len(large) else choose_least(of_docs, chains_of[kept])
-    gram = joint_departures(whole[:, kept], of_docs)[np.ix_(is_new[kept], is_new[kept])]
+    least = STRICT if of_docs is None or not large.any() else choose_least(of_docs, of[kept])
+    gram = joint_departures(table[:, kept], of_docs)[np.ix_(large[kept], large[kept])]
+    union = np.full(len(of), -1)
     union[large] = unite(gram, of[large], share[large], least)
+    table, of, share, union = table[:, is_new], of[is_new], share[is_new], union[is_new]
     alone = union < 0
     union[alone] = union.max(initial=-1) + 1 + np.arange(np.count_nonzero(alone))
     along = ChainComponents(labels, of, share, csr_array(table.T), union + n_known)

@@ -297,14 +297,15 @@ def plural(n: int, what: str) -> str:
     ----------
     n : int
     what : str
-        The thing in the singular, whose plural ends in s.
+        The thing in the singular, whose plural ends in s, or in es after an s.
 
     Returns
     -------
     str
         Such as '1 topic' or '2,000 topics'.
     """
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+    ending = "" if n == 1 else "es" if what.endswith("s") else "s"
+    return f"{n:,} {what}{ending}"
 
 
 def printable(text: str) -> str:

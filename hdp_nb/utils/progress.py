@@ -15,6 +15,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
+from .checks import plural
+
 # %% ../../nbs/16_utils/06_progress.ipynb #9a06e006
 _RECENT = 50  # updates, by which the time that is left is judged
 _FEWEST = 10
@@ -103,7 +105,7 @@ class Progress:
         self._quiet, self._over = quiet, not quiet and _is_terminal(self._file)
         self._told: dict[Any, tuple[str, float]] = {}
         self._recent: deque[tuple[float, int]] = deque(maxlen=_RECENT)
-        self._drawn, self._width, self._said, self._written = -math.inf, 0, 0, 0
+        self._drawn, self._width, self._written = -math.inf, 0, 0  # when, how wide, at which step
         self._lock, self._waits = threading.RLock(), threading.Timer(_WAIT, self._say_waiting)
         self._waits.daemon = True
 
@@ -140,8 +142,8 @@ class Progress:
             if self._over:
                 if self._recent[-1][0] >= self._drawn + 0.1:
                     self._draw()
-            elif self.total and self.n * 10 // self.total > self._said and not self._quiet:
-                self._said, self._written = self.n * 10 // self.total, self.n
+            elif not self._quiet and self._tenths(self.n) > self._tenths(self._written):
+                self._written = self.n
                 self._write(self._line() + "\n")
 
     def _say_waiting(self) -> None:
@@ -151,12 +153,15 @@ class Progress:
                 self._write(f"\r{line}" if self._over else f"{line}\n")
                 self._width = len(line)
 
+    def _tenths(self, n: int) -> int:
+        "Tenths of the way that are over after n steps."
+        return n * 10 // self.total if self.total else 0
+
     def _line(self) -> str:
         "What there is to say now."
-        units = self._unit + ("es" if self._unit.endswith("s") else "s")
-        steps = f"{self.n:,} {units}"
+        steps = plural(self.n, self._unit)
         if self.total:
-            steps = f"{self.n / self.total:.0%} ({self.n:,} of {self.total:,} {units})"
+            steps = f"{self.n / self.total:.0%} ({self.n:,} of {plural(self.total, self._unit)})"
         parts = [f"{self._label}: {steps}"]
         if self._told:
             names, values = zip(*self._told.values())
