@@ -151,6 +151,10 @@ class ComponentMatch(NamedTuple):
     distances: np.ndarray
 
 # %% ../../nbs/10_models/25_components.ipynb #25c00066
+_FLEETING = 0.01  # share of the rows or steps below which a component may be fleeting
+_MOST_FLEETING = 0.05  # share of all that are left out
+
+
 class ComponentView:
     """Base of models with states or clusters to look at: a table; fewer, named, matched ones.
 
@@ -160,8 +164,12 @@ class ComponentView:
     Attributes
     ----------
     parts_ : int array, shape (K,), or None
-        Where components were merged or dropped, the one that each of the sample that is shown is
-        part of; -1 for those that were dropped.
+        Where components are fleeting, or were merged or dropped, the one that each of the sample
+        that is shown is part of; -1 for those that are left out.
+    fleeting_ : int
+        How many components of the sample that is shown are left out, by (C3), since they are
+        fleeting: they hold less than 1% of the rows or steps, and half of the samples or more do
+        without them. Their rows or steps go to the other components.
     own_labels_ : list of str
         Labels given by `relabel`, "" where there is none.
 
@@ -175,6 +183,7 @@ class ComponentView:
 
     _kind = "component"  # of which the model has several, for tables and messages
     parts_: Any
+    fleeting_: int
     own_labels_: list[str]
     labels_: np.ndarray
     sample_chain_: np.ndarray
@@ -203,6 +212,31 @@ class ComponentView:
         found = follow(samples, self.labels_, self._n_shown())
         found[int(self.best_)] = self._number()
         return samples, found
+
+    def _existence(self, found: list[np.ndarray], n: int) -> np.ndarray:
+        "The share of the samples that have each component, the mean over the chains."
+        there, chain = np.array([np.isin(np.arange(n), to) for to in found]), self.sample_chain_
+        return np.mean([there[chain == c].mean(axis=0) for c in np.unique(chain)], axis=0)
+
+    def _lasting(self, partitions: Iterable[np.ndarray], n_known: int) -> np.ndarray | None:
+        """Return `parts_` of the sample that is shown without fleeting components, (C3).
+
+        None if there are no such. Of every kept sample the component of each row or step is given.
+        Known components are not fleeting.
+        """
+        n, number = self._n_shown(), self._number()
+        share = np.bincount(self.labels_, minlength=n) / len(self.labels_)
+        gone = share < _FLEETING
+        gone[number[:n_known]] = False
+        if gone.any():
+            tables = (Components(group_table(z, int(z.max()) + 1)) for z in partitions)
+            found = follow(tables, self.labels_, n)
+            found[int(self.best_)] = number
+            gone &= self._existence(found, n) <= 0.5
+            order = np.argsort(share, kind="stable")
+            gone[order] &= np.cumsum(np.where(gone, share, 0)[order]) < _MOST_FLEETING
+        self.fleeting_ = int(gone.sum())
+        return np.where(gone, -1, np.cumsum(~gone) - 1)[number] if gone.any() else None
 
     @property
     def component_labels_(self) -> list[str]:
@@ -271,10 +305,6 @@ class ComponentView:
             raise ValueError(f"min_share must be a number from 0 to 1, got {min_share!r}")
         samples, found = self._followed()
         n, sizes = self._n_shown(), [np.asarray(s.counts.sum(axis=0)).ravel() for s in samples]
-        there = np.array([np.isin(np.arange(n), label) for label in found])
-        chains = [
-            there[self.sample_chain_ == c].mean(axis=0) for c in np.unique(self.sample_chain_)
-        ]
         share = np.array(
             [size @ group_table(np.where(to < 0, n, to), n + 1) for size, to in zip(sizes, found)]
         )
@@ -282,7 +312,7 @@ class ComponentView:
         columns: dict[str, Any] = {
             self._kind: np.arange(n),
             "label": np.array(self.component_labels_, dtype=object),
-            "existence": np.mean(chains, axis=0),
+            "existence": self._existence(found, n),
             **with_interval("share", share, level),
             **self._known_columns(level, samples, found, share),
             **self._more_columns(level),

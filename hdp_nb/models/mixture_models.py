@@ -145,7 +145,7 @@ class MixtureModel(KnownView, ClusterMixin, SampledModel):
     """
 
     _absent = {
-        **{"vocabulary_": None, "best_": None, "categories_": {}, "parts_": None},
+        **{"vocabulary_": None, "best_": None, "categories_": {}, "parts_": None, "fleeting_": 0},
         **{"known_names_": [], "told_": {}},
     }
     known: Any = None
@@ -216,7 +216,11 @@ class MixtureModel(KnownView, ClusterMixin, SampledModel):
         self.best_ = int(few[point_partition(self.samples_["z"][few])])
         number, z = self._number(), self.samples_["z"][self.best_]
         self.labels_, self.n_components_ = number[z], len(number)
-        self._show(sampler)
+        if (parts := self._lasting(self.samples_["z"], len(self.known_names_))) is None:
+            self._show(sampler)
+        else:
+            labels = self._labels_without(number[parts < 0])
+            self._show_parts(parts, parts[np.argsort(number)][labels])
         self._name_known()
 
     def _compared(self, first: int = 0) -> np.ndarray:
@@ -599,8 +603,8 @@ class DPMixture(MixtureModel):
         others on average (variation of information; among more than 200 samples, an even selection
         is compared).
     n_components_ : int
-        How many clusters that sample has. The posterior of their number is in
-        `trace_["n_components"]`.
+        How many clusters that sample has without `fleeting_` ones. The posterior of their number is
+        in `trace_["n_components"]`.
     components_ : dict of arrays
         Posterior means of the parameters of these clusters, by name.
     {trace_}
@@ -625,7 +629,12 @@ class DPMixture(MixtureModel):
     told_ : dict of arrays, shape (len(known_names_), ...)
         What was told of their parameters, by the names of `components_`.
     parts_ : int array, or None
-        After `merge` or `drop`, the cluster that each component of that sample is part of, or -1.
+        The cluster that each component of that sample is part of, or -1: after `merge` or `drop`,
+        or where some are fleeting.
+    fleeting_ : int
+        How many components of that sample are not shown: they have less than 1% of the rows, and
+        half of the samples or more do without them (notebook 10_models/25_components). Their rows
+        go to the other clusters.
     {sample_chain_, behind_}
     data_ : array
         The rows of the fit, which predictions need.

@@ -144,8 +144,8 @@ class HDPHMM(KnownStates, StateView, SampledModel):
     Attributes
     ----------
     n_states_ : int
-        States in use in the sample that is shown, the one whose path is closest to the others'.
-        Their posterior is in `trace_["n_states"]`.
+        States of the sample that is shown, the one whose path is closest to the others', without
+        `fleeting_` ones. The posterior of their number is in `trace_["n_states"]`.
     startprob_, transmat_ : float arrays, (n_states_,), (n_states_, n_states_)
         Posterior mean transitions between these states; rows sum to 1. With groups of sequences
         both have an axis of groups in front. With `duration="negative_binomial"` they are from one
@@ -191,7 +191,12 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         What predictions average over: kept samples of all chains. `samples_[best_]` is shown, its
         states in the order `order_`.
     parts_ : int array, or None
-        After `merge` or `drop`, the state that each state of `samples_[best_]` is part of, or -1.
+        The state that each state of `samples_[best_]` is part of, or -1: after `merge` or `drop`,
+        or where some are fleeting.
+    fleeting_ : int
+        How many states of that sample are not shown: they have less than 1% of the steps, and half
+        of the samples or more do without them (notebook 10_models/25_components). Their steps go to
+        the other states.
     {sample_chain_, behind_}
     best_ : int
         The sample that is shown.
@@ -217,7 +222,7 @@ class HDPHMM(KnownStates, StateView, SampledModel):
     _left_out = ("step", "stretches")
     _absent = {
         **{"vocabulary_": None, "digest_": None, "sampler_": None, "categories_": {}},
-        **{"lengths_": None, "sequence_groups_": None, "parts_": None},
+        **{"lengths_": None, "sequence_groups_": None, "parts_": None, "fleeting_": 0},
         **{"known_names_": [], "told_": {}},
     }
     _least_burn_in = 300  # the moves are annealed for as long
@@ -363,6 +368,11 @@ class HDPHMM(KnownStates, StateView, SampledModel):
         self.best_ = int(few[point_partition([self.samples_[i].z for i in few])])
         self._show(emission, prior, self.samples_[self.best_])
         self.labels_ = self._label(emission, prior, given, group)
+        paths = (kept.z for kept in self.samples_)
+        if (parts := self._lasting(paths, len(self.known_names_))) is not None:
+            self.parts_ = parts
+            self._show(emission, prior, self.samples_[self.best_])
+            self.labels_ = self._label(emission, prior, given, group)
         self._name_known()
         self._conclude()
         seen = (given.marks & MISSING_STEP) == 0
@@ -378,14 +388,16 @@ class HDPHMM(KnownStates, StateView, SampledModel):
 
     def _label(self, emission, prior, sequences, group):
         "The most probable state of every step of the fit, by the sample that is shown."
-        sample, out = self.samples_[self.best_], np.empty(len(sequences.marks), np.int64)
+        sample, to = self._kept_states(emission, prior, self.samples_[self.best_])
+        out = np.empty(len(sequences.marks), np.int64)
+        order = np.argsort(to)
         hidden = forget_latents(emission, prior, sequences)
         group = np.zeros(len(hidden.offsets) - 1, int) if group is None else group
         for g in np.unique(group):
             part, steps = take_sequences(hidden, np.flatnonzero(group == g))
             of_group = sample if self.groups_ is None else in_group(sample, g)
             proba = find_states(emission, prior, of_group, part, "posterior")
-            out[steps] = proba[:, self.order_].argmax(axis=1)
+            out[steps] = proba[:, order].argmax(axis=1)
         return out
 
     def __sklearn_tags__(self):

@@ -378,3 +378,80 @@ def test_a_sample_that_has_none_of_the_components_that_are_shown(monkeypatch):
     monkeypatch.setattr(HDPHMM, "_followed", lambda self: (samples, found))
     table = model.components()
     assert max(table["existence"]) < 1 and all(x == x for x in table["mean"])
+
+
+@pytest.mark.parametrize("n_have, n_left_out", [(1, 1), (2, 1), (3, 0), (4, 0)])
+def test_components_that_few_samples_have(n_have, n_left_out):
+    "(C3) by hand: four samples of two chains, of which some have a component of one row."
+    z = np.repeat([0, 1], [150, 90])
+    zs = np.tile(z, (4, 1))
+    zs[:n_have, 3] = 2
+    model = DPMixture("normal")
+    model.samples_, model.sample_chain_ = {"z": zs}, np.array([0, 0, 1, 1])
+    model.best_, model.labels_, model.n_components_ = 0, zs[0], 3
+    model.parts_, model.known_names_ = None, []
+    parts = model._lasting(zs, 0)
+    assert model.fleeting_ == n_left_out
+    assert parts is None if n_left_out == 0 else parts.tolist() == [0, 1, -1]
+    assert model._lasting(zs, 3) is None and model.fleeting_ == 0  # all are known
+    # a component of one row in a hundred, or more, is no matter of chance
+    zs[:n_have, :9] = 2
+    assert model._lasting(zs, 0) is None and model.fleeting_ == 0
+
+
+def test_no_more_than_a_twentieth_is_left_out():
+    "Where most components are tiny, the smallest ones are left out, until they have 5%."
+    n = 1000
+    z = np.repeat(np.arange(125), 8)
+    z[-4:] = z[-5]
+    model = DPMixture("normal")
+    model.samples_, model.sample_chain_ = {"z": np.array([z, 0 * z])}, np.array([0, 1])
+    model.best_, model.parts_, model.known_names_ = 0, None, []
+    model.n_components_ = 125
+    model.labels_ = model._number()[z]
+    parts = model._lasting(model.samples_["z"], 0)
+    share = np.count_nonzero(np.isin(z, np.flatnonzero(parts < 0))) / n
+    assert 0.04 < share < 0.05 and model.fleeting_ == np.count_nonzero(parts < 0)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_states_that_few_samples_have(grouped, monkeypatch, tmp_path):
+    "What is left out is in no label, no transition and no prediction, as if it had been dropped."
+    groups = ["b", "a", "b"] if grouped else None
+    hmm = HDPHMM(emission="normal", n_iter=60, n_chains=1, random_state=0)
+    whole = hmm.fit(X, groups=groups)
+    assert whole.fleeting_ == 0 and whole.parts_ is None
+    left_out = whole._number() == whole.n_states_ - 1
+    parts = np.where(left_out, -1, whole._number())
+    monkeypatch.setattr(HDPHMM, "_lasting", lambda model, paths, n_known: parts)
+    model = HDPHMM(**hmm.get_params()).fit(X, groups=groups)
+    dropped = whole.drop([whole.n_states_ - 1])
+    to = dropped.parts_[[np.flatnonzero(parts == k)[0] for k in range(model.n_states_)]]
+    order = np.ix_(to, to) if groups is None else np.ix_([0, 1], to, to)
+    np.testing.assert_allclose(model.transmat_, dropped.transmat_[order])
+    assert model.n_states_ == whole.n_states_ - 1 == model.labels_.max() + 1
+    kept = whole.labels_ < model.n_states_
+    assert np.mean(model.labels_[kept] == whole.labels_[kept]) > 0.9
+    given = {"groups": ["a", "a", "b"]} if grouped else {}
+    for one, other in zip(model.predict(NEW, **given), dropped.predict(NEW, **given)):
+        np.testing.assert_array_equal(to[one], other)
+    model.save(tmp_path / "model.npz")
+    again = load_model(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.labels_, model.labels_)
+    assert len(model.components()["state"]) == model.n_states_
+
+
+def test_clusters_that_few_samples_have(monkeypatch):
+    "Rows of a cluster that is left out go where they would if it were dropped."
+    rows = [[9, 0, 0]] * 9 + [[0, 9, 1]] * 7 + [[0, 5, 9]] * 4
+    mixture = DPMixture("multinomial", n_iter=100, random_state=0)
+    whole = mixture.fit(rows)
+    dropped = whole.drop([2])
+    parts = np.where(whole._number() == 2, -1, whole._number())
+    monkeypatch.setattr(DPMixture, "_lasting", lambda model, z, n_known: parts)
+    model = DPMixture(**mixture.get_params()).fit(rows)
+    assert model.n_components_ == 2 and len(model.weights_) == 2
+    # of equal size order aside, as dropped
+    to = np.array([dropped.labels_[model.labels_ == k][0] for k in range(2)])
+    np.testing.assert_array_equal(to[model.labels_], dropped.labels_)
+    np.testing.assert_allclose(model.components_["phi"], dropped.components_["phi"][to])
