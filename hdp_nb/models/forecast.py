@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['make_filter', 'draw_next_steps', 'Forecast', 'summarise_draws', 'forecast_sequences',
-           'last_steps']
+           'last_steps', 'ForecastView']
 
 # %% ../../nbs/10_models/29_forecast.ipynb #28f00003
 from collections.abc import Callable
@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from ..corpora.corpus import Corpus
 from ..mixtures.likelihood import Likelihood
-from .states import draw_rows
+from .states import StateView, draw_rows
 from ..sequences.autoregression import step_weights
 from ..sequences.blocked import advance_message
-from ..sequences.emissions import Emission, hmm_emission
+from hdp_nb.sequences.emissions import (
+    Emission,
+    are_sequences,
+    as_steps,
+    emitted_likelihood,
+    hmm_emission,
+)
 from ..sequences.hdp_hmm import MISSING_STEP, Sequences
 from hdp_nb.sequences.predict import (
     draw_emissions,
@@ -28,6 +35,7 @@ from hdp_nb.sequences.predict import (
 )
 from ..sequences.samplers import StateCounts, pad_array
 from ..sequences.stages import draw_visits, filter_stages
+from ..utils.checks import as_rng, check_fraction, check_int
 
 # %% ../../nbs/10_models/29_forecast.ipynb #28f00006
 @cache
@@ -316,3 +324,97 @@ def last_steps(rows: np.ndarray, offsets: np.ndarray, order: int) -> np.ndarray:
             )
         past.append(last[::-1].ravel())
     return np.array(past)
+
+# %% ../../nbs/10_models/29_forecast.ipynb #2bd60f01
+class ForecastView(StateView):
+    """Base of models of sequences whose next steps can be forecast.
+
+    Examples
+    --------
+    >>> from hdp_nb import HDPHMM
+    >>> from hdp_nb.models.forecast import ForecastView
+    >>> isinstance(HDPHMM(), ForecastView)
+    True
+    """
+
+    vocabulary_: Any
+    categories_: dict[str, np.ndarray]
+    _as_fitted: Callable
+    _coded: Callable
+    _fitted_emission: Callable
+    _parts: Callable
+
+    def forecast(
+        self,
+        X: Any,
+        steps: int,
+        level: float = 0.9,
+        lengths: Any = None,
+        groups: Any = None,
+        n_draws: int = 2000,
+        random_state: Any = 0,
+    ) -> Any:
+        """Forecast the steps that follow sequences: means, intervals, probabilities of states.
+
+        Parameters
+        ----------
+        X, lengths, groups
+            Sequences up to their last step, of the fit or new; see `score_samples`.
+        steps : int
+            How many to forecast.
+        level : float in (0, 1)
+            Probability of the central intervals.
+        n_draws : int
+            Futures that are drawn for each sequence, over at most 50 kept samples.
+        random_state : None, int or numpy.random.Generator
+
+        Returns
+        -------
+        Forecast; or a list of them, where X is a list or `lengths` has several
+
+        Raises
+        ------
+        ValueError
+            Bad data or a bad argument, named in the message; with autoregression one of the last
+            steps, from which it continues, is missing.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPHMM
+        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
+        >>> model = HDPHMM(emission="normal", n_iter=100, n_chains=1, random_state=0).fit(X)
+        >>> ahead = model.forecast(X, steps=3)
+        >>> ahead.mean.shape, bool((ahead.low < ahead.mean).all())
+        ((3, 1), True)
+        """
+        steps, n_draws = check_int("steps", steps, 1), check_int("n_draws", n_draws, 1)
+        check_fraction("level", level)
+        emission, prior, _, parts = self._parts(X, lengths, groups)
+        fam, rng = emitted_likelihood(self._as_fitted().emission), as_rng(random_state)
+        past, found, n = self._past(X, lengths), self._followed()[1], len(self.samples_)
+        some = range(0, n, -(-n // 50))
+        shown = found, some, self.n_states_, level, getattr(prior, "n_symbols", None)
+        each = -(-n_draws // len(some))
+        out: dict[int, Forecast] = {}
+        for which, _, part, samples in parts:
+            numbers = np.arange(len(part.offsets) - 1)[which] if groups is None else which
+            before = None if past is None else past[numbers]
+            of = lambda i: draw_next_steps(rng, fam, prior, samples[i], part, before, each, steps)
+            out |= zip(numbers.tolist(), forecast_sequences(of, *shown))
+        ordered = [out[s] for s in sorted(out)]
+        return ordered if are_sequences(X) or len(ordered) > 1 else ordered[0]
+
+    def _numbers(self, X: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
+        "All steps as rows of numbers, and where the sequences begin and the last one ends."
+        X, _ = self._coded(X, self._as_fitted().emission, self.categories_)
+        X, lengths = as_steps(X, lengths, self.vocabulary_ if isinstance(X, Corpus) else None)
+        rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)
+        rows = rows.reshape(len(rows), -1)
+        return rows, np.append(0, np.cumsum([len(rows)] if lengths is None else lengths))
+
+    def _past(self, X: Any, lengths: Any) -> np.ndarray | None:
+        "Of emissions that depend on steps before, the last ones of every sequence, latest first."
+        emission, prior = self._fitted_emission()
+        order = emission.order(prior)
+        return last_steps(*self._numbers(X, lengths), order) if order else None

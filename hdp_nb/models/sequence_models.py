@@ -22,12 +22,12 @@ from .base import SampledModel
 from .columns import as_mapped, read_columns
 from .components import unite_parameters
 from .consensus import Components, draws_a_sample, group_table
-from .forecast import draw_next_steps, forecast_sequences, last_steps
+from .forecast import ForecastView
 from .known_rows import KnownStates
 from .left_out import cut_stretches, log_stretches
 from .mixture_models import hyperparameters
 from .parameters import estimator
-from .states import StateView, as_given, keep_states, new_group, split_groups
+from .states import as_given, keep_states, new_group, split_groups
 from ..moves.schedule import check_moves
 from ..sequences.durations import BegunStates, SemiMarkovSampler, TracedVisits, as_duration
 from ..sequences.emissions import are_sequences, as_steps, emitted_likelihood, hmm_emission
@@ -59,7 +59,7 @@ from hdp_nb.sequences.stages import (
     log_steps,
     stages_of,
 )
-from ..utils.checks import as_rng, check_eta, check_fraction, check_int, check_vocab
+from ..utils.checks import as_rng, check_eta, check_int, check_vocab
 from ..utils.states import check_entries, naming
 
 # %% ../../nbs/10_models/08_sequence_models.ipynb #9510f746
@@ -69,7 +69,7 @@ _COMPARED = 100  # samples; the one to show is found by comparing all pairs of s
 
 
 @estimator
-class HDPHMM(KnownStates, StateView, SampledModel):
+class HDPHMM(KnownStates, ForecastView, SampledModel):
     """Infinite hidden Markov model: the HDP-HMM of Teh et al. (2006), section 7, by Gibbs sampling.
 
     The number of states is inferred, with moves that split and merge states.
@@ -887,73 +887,6 @@ class HDPHMM(KnownStates, StateView, SampledModel):
             sample = self._kept_states(emission, prior, samples[self.best_])[0]
             total += log_found(emission, prior, sample, part, method)
         return total
-
-    def forecast(
-        self, X, steps, level=0.9, lengths=None, groups=None, n_draws=2000, random_state=0
-    ):
-        """Forecast the steps that follow sequences: means, intervals, probabilities of states.
-
-        Parameters
-        ----------
-        X, lengths, groups
-            Sequences up to their last step, of the fit or new; see `score_samples`.
-        steps : int
-            How many to forecast.
-        level : float in (0, 1)
-            Probability of the central intervals.
-        n_draws : int
-            Futures that are drawn for each sequence, over at most 50 kept samples.
-        random_state : None, int or numpy.random.Generator
-
-        Returns
-        -------
-        Forecast; or a list of them, where X is a list or `lengths` has several
-
-        Raises
-        ------
-        ValueError
-            Bad data or a bad argument, named in the message; with autoregression one of the last
-            steps, from which it continues, is missing.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from hdp_nb import HDPHMM
-        >>> X = np.random.default_rng(0).normal(np.repeat([0, 9, 0, 9, 0], 20))
-        >>> model = HDPHMM(emission="normal", n_iter=100, n_chains=1, random_state=0).fit(X)
-        >>> ahead = model.forecast(X, steps=3)
-        >>> ahead.mean.shape, bool((ahead.low < ahead.mean).all())
-        ((3, 1), True)
-        """
-        steps, n_draws = check_int("steps", steps, 1), check_int("n_draws", n_draws, 1)
-        check_fraction("level", level)
-        emission, prior, _, parts = self._parts(X, lengths, groups)
-        fam, rng = emitted_likelihood(self._as_fitted().emission), as_rng(random_state)
-        past, found, n = self._past(X, lengths), self._followed()[1], len(self.samples_)
-        some = range(0, n, -(-n // 50))
-        shown = found, some, self.n_states_, level, getattr(prior, "n_symbols", None)
-        each, out = -(-n_draws // len(some)), {}
-        for which, _, part, samples in parts:
-            numbers = np.arange(len(part.offsets) - 1)[which] if groups is None else which
-            before = None if past is None else past[numbers]
-            of = lambda i: draw_next_steps(rng, fam, prior, samples[i], part, before, each, steps)
-            out |= zip(numbers.tolist(), forecast_sequences(of, *shown))
-        ordered = [out[s] for s in sorted(out)]
-        return ordered if are_sequences(X) or len(ordered) > 1 else ordered[0]
-
-    def _numbers(self, X, lengths):
-        "All steps as rows of numbers, and where the sequences begin and the last one ends."
-        X, _ = self._coded(X, self._as_fitted().emission, self.categories_)
-        X, lengths = as_steps(X, lengths, self.vocabulary_ if isinstance(X, Corpus) else None)
-        rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, float)
-        rows = rows.reshape(len(rows), -1)
-        return rows, np.append(0, np.cumsum([len(rows)] if lengths is None else lengths))
-
-    def _past(self, X, lengths):
-        "Of emissions that depend on steps before, the last ones of every sequence, latest first."
-        emission, prior = self._fitted_emission()
-        order = emission.order(prior)
-        return last_steps(*self._numbers(X, lengths), order) if order else None
 
     def sample(self, n_samples=1, random_state=None, group=None):
         """Draw a sequence from the chain that is shown, with its mean parameters.
