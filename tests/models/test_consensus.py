@@ -8,12 +8,7 @@ from scipy.sparse import csr_array
 
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.mixtures.likelihood import likelihoods, register
-from hdp_nb.models.consensus import (
-    Components,
-    beta_interval,
-    find_consensus,
-    nearest_proportions,
-)
+from hdp_nb.models.consensus import Components, beta_interval, find_consensus, nearest_proportions
 from hdp_nb.models.loading import HDPHMM, DPMixture
 from hdp_nb.models.matching import match_components
 from hdp_nb.models.topic_models import HDP
