@@ -7,9 +7,10 @@ about 1,000 mutations; B: 60 of about 20,000, counts overdispersed (negative bin
 `HDP(known=...)`, told the eight with the default strength, beside `HDP()` that is told nothing, EM
 with the eight fixed and two free (told the rank, best of five starts), NMF with the eight fixed and
 two free (likewise), EM told all ten (the ceiling), and scikit-learn's NMF told the rank (best of
-five). `absent`: A without two of the eight, all eight told. `wrong`: A with one of the eight told mixed with another (cosine 0.9 to the truth),
-at strength 100. Of each fit: known signatures whose row is like them (cosine above 0.9, by name
-where the method has names), least cosine of these, share of the true spectrum in each new one,
+five). `absent`: A without two of the eight, all eight told. `wrong`: A with one of the eight told
+mixed with another (cosine 0.9 to the truth), at strength 100. Of each fit:
+known signatures whose row is like them (cosine above 0.9, by name where the method has names),
+least cosine of these, share of the true spectrum in each new one,
 false ones (above .1% of the mutations, cosine with all true ones below 0.9), the mean total
 variation of true and found exposures, the means and those that are nearest in expectation
 (`nearest_proportions`), how many of the exposures above 0 are in their 90% intervals,
