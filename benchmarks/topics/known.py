@@ -4,7 +4,8 @@
 
 Eight known signatures of 96 kinds and two new ones, with cosines below 0.75. A: 200 samples of
 about 1,000 mutations; B: 60 of about 20,000, counts overdispersed (negative binomial, size 30).
-`HDP(known=...)`, told the eight with the default strength, beside `HDP()` that is told nothing, EM
+`HDP(known=...)`, told the eight with the default strength, and, as EM is, fixed ones (a strength
+without bound); beside them `HDP()` that is told nothing, EM
 with the eight fixed and two free (told the rank, best of five starts), NMF with the eight fixed and
 two free (likewise), EM told all ten (the ceiling), and scikit-learn's NMF told the rank (best of
 five). `absent`: A without two of the eight, all eight told. `wrong`: A with one of the eight told
@@ -209,6 +210,7 @@ def measure(case, seed):
     known = Known(eight, strength=100.0 if case == "wrong" else 1000.0)
     found = {"known": fit_hdp(X, pi, phi, known, seed)}
     if case in ("A", "B"):
+        found["known, fixed"] = fit_hdp(X, pi, phi, Known(eight, strength=np.inf), seed)
         rng, as_named = np.random.default_rng(seed), {k: k for k in range(8)}
         found["nothing told"] = fit_hdp(X, pi, phi, None, seed)
         best = max((fit_em(X, phi[:8], 2, rng) for _ in range(5)), key=lambda fit: fit[2])

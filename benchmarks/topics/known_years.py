@@ -1,6 +1,6 @@
 """Addresses to 1980, then to 2021 with the topics of the first fit known.
 
-    python -m benchmarks.topics.known_years [--sweeps 60]
+    python -m benchmarks.topics.known_years [--sweeps 60] [--late 240]
 
 `HDP()` on the passages of the State of the Union addresses to 1980, then `continue_with` those from
 1981 on; and two fits of all of them with other seeds. Defaults but for 60 sweeps, which keep it to
@@ -28,7 +28,9 @@ def fitted(model, X):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X)
-    return model, time.process_time() - start
+    seconds = time.process_time() - start
+    print(f"{model.n_topics_} topics after {seconds:.0f} s", flush=True)
+    return model, seconds
 
 
 def late_shares(model, group):
@@ -63,6 +65,7 @@ def agree(one, other):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--sweeps", type=int, default=60)
+    parser.add_argument("--late", type=int, default=240)
     options = parser.parse_args()
     import numpy as np
 
@@ -75,6 +78,7 @@ def main():
     late = np.asarray(corpus.groups["year"]).astype(int) > LAST
     first, seconds = fitted(hdp(0), corpus[np.flatnonzero(~late)])
     start = time.process_time()
+    first.set_params(n_iter=options.late)  # `continue_with` takes the settings of the first fit
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         later = first.continue_with(corpus[np.flatnonzero(late)])
@@ -82,7 +86,8 @@ def main():
     table = later.known_topics()
     known, share = np.array(table["known"]), np.array(table["share"])
     cosine, used = np.array(table["cosine"]), np.array(table["used"])
-    found["sweeps"] = options.sweeps
+    found["sweeps"], found["sweeps_continued"] = options.sweeps, options.late
+    found["converged"] = {"to 1980": bool(first.converged_), "continued": bool(later.converged_)}
     found["known"] = {
         "topics_to_1980": first.n_topics_,
         "told": len(later.known_names_),
