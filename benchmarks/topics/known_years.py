@@ -3,8 +3,8 @@
     python -m benchmarks.topics.known_years [--sweeps 60] [--late 240]
 
 `HDP()` on the passages of the State of the Union addresses to 1980, then `continue_with` those from
-1981 on; and two fits of all of them with other seeds. Defaults but for 60 sweeps, which keep it to
-minutes: no fit has converged by then. Of the known topics: how many are still shown under their
+1981 on, with sweeps of their own; and two fits of all of them with other seeds. Defaults but for
+the sweeps, which keep it to minutes; what is in results/ had `--sweeps 20 --late 20`. Of the known topics: how many are still shown under their
 names and used, and their cosines with what they were; of the new ones, their words, shares and the
 cosine with the known topic that they are most like. Then shares of the years from 1981: topics of
 two fits are matched one to one by their words (cosine above 0.75, topics with 0.3% of these years
