@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['central_interval', 'Components', 'group_table', 'draws_a_sample', 'document_nodes',
-           'beta_interval', 'grouped_weights', 'ChainComponents', 'Consensus', 'find_consensus']
+           'beta_interval', 'nearest_proportions', 'grouped_weights', 'ChainComponents',
+           'Consensus', 'find_consensus']
 
 # %% ../../nbs/10_models/09_consensus.ipynb #d1fb82e5
 from collections.abc import Sequence
@@ -80,6 +81,9 @@ class Components(NamedTuple):
         return np.asarray(table.sum(axis=0)).ravel()
 
 # %% ../../nbs/10_models/09_consensus.ipynb #1e42c498
+_HALVINGS = 40  # of the interval that the common quantile is in
+
+
 def group_table(label: np.ndarray, n: int) -> csr_array:
     """Make the table of which group each item is in.
 
@@ -127,12 +131,42 @@ def beta_interval(mean: ArrayLike, sd: ArrayLike, level: float = 0.9) -> tuple[A
     Equation (O6) of the notebook.
     """
     level = check_fraction("level", level)
+    low, high = (_beta_quantile(mean, sd, q) for q in ((1 - level) / 2, (1 + level) / 2))
+    return low, high
+
+
+def _beta_quantile(mean: ArrayLike, sd: ArrayLike, q: Any) -> np.ndarray:
+    "Quantile of the beta distribution (O6): the mean where there is no deviation."
     mean, sd = np.asarray(mean, float), np.asarray(sd, float)
     spread = np.maximum(sd, 1e-12)
     size = np.maximum(mean * (1 - mean) / spread**2 - 1, 1e-6)
     a, b = np.maximum(mean * size, 1e-9), np.maximum((1 - mean) * size, 1e-9)
-    low, high = (betaincinv(a, b, q) for q in ((1 - level) / 2, (1 + level) / 2))
-    return np.where(sd > 1e-12, low, mean), np.where(sd > 1e-12, high, mean)
+    return np.where(sd > 1e-12, betaincinv(a, b, q), mean)
+
+
+def nearest_proportions(mean: np.ndarray, sd: np.ndarray) -> np.ndarray:
+    """Compute the proportions that are nearest to uncertain ones, in expected total variation.
+
+    Parameters
+    ----------
+    mean, sd : float arrays, shape (n_docs, n)
+
+    Returns
+    -------
+    float array, shape (n_docs, n)
+
+    Notes
+    -----
+    Equation (O9) of the notebook.
+    """
+    low, high = np.zeros((len(mean), 1)), np.ones((len(mean), 1))
+    for _ in range(_HALVINGS):
+        q = (low + high) / 2
+        above = _beta_quantile(mean, sd, q).sum(axis=1, keepdims=True) > 1
+        low, high = np.where(above, low, q), np.where(above, q, high)
+    found = _beta_quantile(mean, sd, (low + high) / 2)
+    total = found.sum(axis=1, keepdims=True)
+    return np.where(total > 0.5, found / np.maximum(total, 0.5), mean)
 
 # %% ../../nbs/10_models/09_consensus.ipynb #788fa9b1
 def _one_hot(label: np.ndarray, n: int) -> csr_array:
@@ -640,6 +674,28 @@ class Consensus(NamedTuple):
         if self.documents is None:
             raise ValueError("proportions takes a consensus with documents; it has none")
         mine = self.documents[:, : self.n_components]
+        return np.column_stack([mine, np.maximum(1 - mine.sum(axis=1), 0)])
+
+    def nearest_proportions(self) -> np.ndarray:
+        """Return the proportions of `proportions()`, as near as can be in total variation (O9).
+
+        Better than the means where documents have few of the components, such as exposures of
+        samples to signatures: what a document hardly has is given nearly nothing.
+
+        Returns and raises what that does.
+
+        Examples
+        --------
+        >>> from hdp_nb import HDP
+        >>> docs = 9 * ["tea tea tea milk milk cup"] + 6 * ["sea sea sea boat boat wind"]
+        >>> found = HDP(n_iter=50, n_chains=1, random_state=0).fit(docs).consensus()
+        >>> mean, near = found.proportions(), found.nearest_proportions()
+        >>> bool(mean[0, 1] > 0.001 > near[0, 1])  # has the first document of the sea?
+        True
+        """
+        if self.documents is None or self.documents_sd is None:
+            raise ValueError("nearest_proportions takes a consensus with documents; it has none")
+        mine = nearest_proportions(self.documents, self.documents_sd)[:, : self.n_components]
         return np.column_stack([mine, np.maximum(1 - mine.sum(axis=1), 0)])
 
     def top_words(self, n: int = 10) -> list[list[str]]:

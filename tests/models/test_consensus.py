@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from hdp_nb.corpora.synthetic import make_bars
 from hdp_nb.mixtures.likelihood import likelihoods, register
-from hdp_nb.models.consensus import Components, beta_interval, find_consensus
+from hdp_nb.models.consensus import Components, beta_interval, find_consensus, nearest_proportions
 from hdp_nb.models.loading import HDPHMM, DPMixture
 from hdp_nb.models.matching import match_components
 from hdp_nb.models.topic_models import HDP
@@ -246,3 +246,28 @@ def test_what_fit_has_matched_is_what_would_be_matched_again():
                 found.labels[0][:] = -1  # whoever gets a consensus may write into it
     with pytest.raises(ValueError, match="at least 2"):
         model.one_sample().consensus()
+
+
+def test_nearest_proportions_of_rows_that_are_in_one_cluster():
+    "Where each draw is one component and no other, the nearest is the most probable one."
+    mean = np.array([[0.6, 0.3, 0.1], [0.2, 0.1, 0.7], [0.0, 1.0, 0.0]])
+    near = nearest_proportions(mean, np.sqrt(mean * (1 - mean)))
+    assert np.allclose(near, [[1, 0, 0], [0, 0, 1], [0, 1, 0]])
+
+
+def test_nearest_proportions_are_nearer_to_exposures_that_are_sparse():
+    "Means are nearer in squares, these in total variation."
+    rng, a = np.random.default_rng(0), np.full(6, 0.2)
+    truth = rng.dirichlet(a, 400)
+    n = np.array([rng.multinomial(40, row) for row in truth]) + a
+    mean = n / n.sum(axis=1, keepdims=True)
+    near = nearest_proportions(mean, np.sqrt(mean * (1 - mean) / (n.sum(axis=1)[:, None] + 1)))
+    assert np.allclose(near.sum(axis=1), 1)
+    assert np.abs(near - truth).sum() < np.abs(mean - truth).sum() - 1
+    assert ((near - truth) ** 2).sum() > ((mean - truth) ** 2).sum()
+
+
+def test_nearest_proportions_need_documents():
+    found = find_consensus([Components(np.eye(2)), Components(np.eye(2))], chain=[0, 1])
+    with pytest.raises(ValueError, match="nearest_proportions takes a consensus with documents"):
+        found.nearest_proportions()
