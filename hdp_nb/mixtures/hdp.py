@@ -186,7 +186,7 @@ def make_group_sweep(fam: Likelihood) -> Callable:
 
 # %% ../../nbs/03_mixtures/13_hdp.ipynb #7d10a017
 class Top(NamedTuple):
-    "What a state has above its rows."
+    "Weights, tables and concentrations of a state, which are above its rows."
 
     beta: np.ndarray
     m_k: np.ndarray

@@ -384,7 +384,7 @@ def _log_names(state, f, l):
 def _no_trade(state, f, l):
     "Components have nothing but their rows."
 
-
+# %% ../../nbs/03_mixtures/18_known.ipynb #16297526
 @cache
 def make_rename(
     fam: Likelihood, log_names: Callable = _log_names, trade: Callable = _no_trade
