@@ -592,6 +592,7 @@ ELSEWHERE = {
     "TracedVisits": "sequences/test_durations.py",
     "KnownHMMSampler": "sequences/test_known_states.py",
     "KnownMixtureSampler": "mixtures/test_known_clusters.py",
+    "KnownGroupsSampler": "mixtures/test_known_groups.py",
 }
 
 

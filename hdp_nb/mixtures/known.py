@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FIXED', 'KNOWN', 'ToldRows', 'tell_components', 'copy_slot', 'KnownState', 'n_told',
-           'KnownMixtureSampler']
+           'log_new', 'make_rename', 'KnownMixtureSampler']
 
 # %% ../../nbs/03_mixtures/18_known.ipynb #18a00003
 import math
@@ -19,7 +19,7 @@ from scipy.special import digamma, gammaln, i0e, i1e
 from ..mcmc.priors import is_free
 from .dp import DPMixtureSampler, make_log_likelihood, make_visit
 from .likelihood import Likelihood, forget_constants, grow_stats
-from .split_merge import DP, Process
+from .split_merge import DP
 from ..processes.dp import largest_shares, resample_concentration, shifted_rate
 from ..utils.special import draw_log_categorical
 from ..utils.states import POSITIVE, check_entries, check_same
@@ -367,37 +367,59 @@ def _make_known_sweep(fam: Likelihood) -> Callable:
 
 # %% ../../nbs/03_mixtures/18_known.ipynb #18a00019
 @njit(nogil=True)
-def _log_new(n, alpha):
+def log_new(n: int, alpha: float) -> float:
     "log g(n) of (KR7)."
     return math.lgamma(n) + math.log(alpha) if n > 0 else 0.0
 
 
+@njit(nogil=True)
+def _log_names(state, f, l):
+    "log of the first factor of (KR7)."
+    n_f, n_l = state.n_k[f] - 1, state.n_k[l]
+    out = math.lgamma(state.b[0] + n_l) - math.lgamma(state.b[0] + n_f)
+    return out + (log_new(n_f, state.alpha[0]) - log_new(n_l, state.alpha[0]))
+
+
+@njit(nogil=True)
+def _no_trade(state, f, l):
+    "Components have nothing but their rows."
+
+# %% ../../nbs/03_mixtures/18_known.ipynb #16297526
 @cache
-def _make_rename(fam: Likelihood) -> Callable:
+def make_rename(
+    fam: Likelihood, log_names: Callable = _log_names, trade: Callable = _no_trade
+) -> Callable:
     """Compile the offers of (KR7), for a likelihood.
+
+    Parameters
+    ----------
+    fam : Likelihood
+    log_names : jitted (state, f, l) -> float
+        Logarithm of the prior probability after components f and l have changed names over that
+        before. Where l is the number of components, f leaves its rows to a new one.
+    trade : jitted (state, f, l)
+        Exchanges what f and l have beside rows and statistics.
 
     Returns
     -------
     callable
-        rename(rng, state, data, prior, F, b, start) changes the state in place. What is told is in
-        the slots from len(state.n_k) on. Returns F, or the known component before which it stopped
-        for lack of two empty slots.
+        rename(rng, state, data, prior, start) changes the state in place. What is told is in the
+        slots from len(state.n_k) on. Returns how many components are known, or the known one before
+        which it stopped for lack of two empty slots.
     """
     add, clear, move, log_marginal = fam.add, fam.clear, fam.move, fam.log_marginal
 
     @njit(nogil=True)
-    def weigh(state, data, prior, f, l, b):
+    def weigh(state, data, prior, f, l):
         "log of (KR7); slots K and K + 1 are filled with f and l as they would be."
-        K, stats, n_k, z = state.K[0], state.stats, state.n_k, state.z
-        n_f, n_l = n_k[f] - 1, n_k[l] if l < K else 0
-        copy_slot(stats, len(n_k) + f, K)
+        K, stats, z = state.K[0], state.stats, state.z
+        copy_slot(stats, len(state.n_k) + f, K)
         for i in range(len(z)):
             if z[i] == f:
                 add(stats, K + 1, data, i)
             elif z[i] == l:
                 add(stats, K, data, i)
-        out = math.lgamma(b + n_l) - math.lgamma(b + n_f)
-        out += _log_new(n_f, state.alpha[0]) - _log_new(n_l, state.alpha[0])
+        out = log_names(state, f, l)
         out += log_marginal(prior, stats, K) + log_marginal(prior, stats, K + 1)
         out -= log_marginal(prior, stats, f)
         return out - log_marginal(prior, stats, l) if l < K else out
@@ -412,6 +434,7 @@ def _make_rename(fam: Likelihood) -> Callable:
                 z[i] = l if z[i] == f else f
         copy_slot(stats, K, f)
         copy_slot(stats, K + 1, l)
+        trade(state, f, l)
         n_k[f], n_k[l] = n_l + 1, n_f
         clear(stats, K + 1)
         if l < K:
@@ -422,6 +445,7 @@ def _make_rename(fam: Likelihood) -> Callable:
         if n_f == 0:  # l is empty now
             if l < last:
                 move(stats, last, l)
+                trade(state, last, l)
                 n_k[l] = n_k[last]
                 for i in range(len(z)):
                     if z[i] == last:
@@ -431,7 +455,8 @@ def _make_rename(fam: Likelihood) -> Callable:
             state.K[0] = last
 
     @njit(nogil=True)
-    def rename(rng, state, data, prior, F, b, start):
+    def rename(rng, state, data, prior, start):
+        F = n_told(state)
         for f in range(start, F):
             K = state.K[0]
             if K + 2 > len(state.n_k):
@@ -440,7 +465,7 @@ def _make_rename(fam: Likelihood) -> Callable:
             if n_offers == 0:
                 continue
             l = F + int(rng.random() * n_offers)
-            log_a = weigh(state, data, prior, f, l, b)
+            log_a = weigh(state, data, prior, f, l)
             if math.log(1.0 - rng.random()) < log_a:
                 swap(state, f, l)
             else:
@@ -461,13 +486,6 @@ def _log_split(rng, state, size, k1, k2):
 
 KNOWN = DP._replace(log_split=_log_split, known=n_told, begin=_begin)
 
-
-class _OneGroup(NamedTuple):
-    "All rows, as samplers with groups have them."
-
-    group: np.ndarray
-    offsets: np.ndarray
-
 # %% ../../nbs/03_mixtures/18_known.ipynb #18a00021
 class KnownMixtureSampler(DPMixtureSampler):
     """Collapsed Gibbs sampling for a DP mixture of which the first components are known.
@@ -482,6 +500,8 @@ class KnownMixtureSampler(DPMixtureSampler):
         What is known, of one component or more.
     """
 
+    process = KNOWN
+
     def __init__(self, *args: Any, told: ToldRows, **more: Any):
         super().__init__(*args, **more)
         self.told = told
@@ -495,17 +515,6 @@ class KnownMixtureSampler(DPMixtureSampler):
         "Return what identifies model and data in a checkpoint."
         kept = {f"told {name}": getattr(self.told.stats, name) for name in self.fam.kept or ()}
         return {**super().params(), "told weight": self.told.b, **kept}
-
-    @property
-    def process(self) -> Process:
-        "The prior of the components, for moves."
-        return KNOWN
-
-    @property
-    def groups(self) -> Any:
-        "All rows are in one group."
-        n = len(self.data)
-        return _OneGroup(np.zeros(n, np.int64), np.array([0, n]))
 
     def state(self, z: Any, alpha: float | None = None, capacity: int = 16) -> Any:
         "Make the state with these labels; new components are numbered from F on, without gaps."
@@ -544,8 +553,9 @@ class KnownMixtureSampler(DPMixtureSampler):
         for a in stats:
             a[2 * old :] = a[old : old + F]
             a[old : old + F] = a[-F - 1]
-        n_k = np.append(state.n_k, np.zeros_like(state.n_k))
-        return state._replace(n_k=n_k, log_w=np.zeros(2 * old), stats=stats)
+        slots = {"n_k", "m_k", "beta"} & {*state._fields}
+        larger = {name: np.append(a := getattr(state, name), np.zeros_like(a)) for name in slots}
+        return state._replace(log_w=np.zeros(2 * old), stats=stats, **larger)
 
     def init(self, rng: np.random.Generator) -> Any:
         """Draw the first state.
@@ -564,17 +574,21 @@ class KnownMixtureSampler(DPMixtureSampler):
     def sweep(self, rng: np.random.Generator, state: Any) -> tuple[Any, dict[str, Any]]:
         "Resample all components, offer the known ones others to be, and draw alpha."
         fam, prior, rows = self.packed
-        F, b, start, log_p = self.n_known, float(self.told.b), 0, 0.0
-        kernel, rename = _make_known_sweep(fam), _make_rename(fam)
+        kernel, start, log_p = _make_known_sweep(fam), 0, 0.0
         while True:
             start, log_p = kernel(rng, state, rows, prior, self.alpha_prior, start, log_p)
             if start == len(state.z):
                 break
             state = self.grow(state)
-        start = 0
-        while (start := rename(rng, state, rows, prior, F, b, start)) < F:
-            state = self.grow(state)
+        state = self._rename(rng, state, make_rename(fam))
         return state, {**self.info(state), "log_mixture": log_p}
+
+    def _rename(self, rng, state, rename):
+        "The state after the offers of (KR7)."
+        (_, prior, rows), start = self.packed, 0
+        while (start := rename(rng, state, rows, prior, start)) < self.n_known:
+            state = self.grow(state)
+        return state
 
     def _sizes(self, state):
         "Rows of all components, known ones first."
@@ -582,15 +596,20 @@ class KnownMixtureSampler(DPMixtureSampler):
         n_k[: self.n_known] -= 1
         return n_k
 
+    def _log_likelihood(self, state):
+        "log p(x | z), without what is told."
+        (fam, prior, _), n = self.packed, len(state.n_k)
+        words = make_log_likelihood(fam)(state, prior)
+        return words - sum(fam.log_marginal(prior, state.stats, n + f) for f in range(self.n_known))
+
     def info(self, state: Any) -> dict[str, Any]:
         """Return what the trace says of a state, as `DPMixtureSampler.info` does.
 
         n_components is the number of those that have rows.
         """
-        (fam, prior, _), F, b = self.packed, self.n_known, float(self.told.b)
-        alpha, n_k = float(state.alpha[0]), self._sizes(state)
-        words = make_log_likelihood(fam)(state, prior)
-        words -= sum(fam.log_marginal(prior, state.stats, len(state.n_k) + f) for f in range(F))
+        F, b, alpha = self.n_known, float(self.told.b), float(state.alpha[0])
+        n_k = self._sizes(state)
+        words = self._log_likelihood(state)
         joint = math.lgamma(alpha + F * b) - math.lgamma(alpha + F * b + n_k.sum())
         joint += (gammaln(b + n_k[:F]) - math.lgamma(b)).sum()
         joint += (gammaln(n_k[F:]) + math.log(alpha)).sum()
@@ -618,11 +637,16 @@ class KnownMixtureSampler(DPMixtureSampler):
 
     def log_rest(self, sample: dict[str, Any], out: np.ndarray, seen: Any) -> np.ndarray:
         "Weigh the components of a kept sample for rows that are left out of it."
-        rest, F, z = np.full(len(out), -1), self.n_known, sample["z"]
-        new = ~out & (z >= F)
-        rest[~out] = z[~out]
-        rest[new] = F + np.unique(z[new], return_inverse=True)[1]
+        rest, _ = self._without(sample["z"], out)
         return self.log_weights(self.state(rest, sample["alpha"]), seen[out])
+
+    def _without(self, z, out):
+        "Labels without rows that are left out, and the components that are left."
+        rest, F, new = np.full(len(out), -1), self.n_known, ~out & (z >= self.n_known)
+        rest[~out] = z[~out]
+        there, at = np.unique(z[new], return_inverse=True)
+        rest[new] = F + at
+        return rest, np.append(np.arange(F), there)
 
     def check(self, state: Any) -> None:
         "Refuse a state, or a kept sample, that no chain of this sampler can have."
@@ -638,7 +662,7 @@ class KnownMixtureSampler(DPMixtureSampler):
             return
         again = self.state(z, capacity=len(state.n_k))
         forget_constants(state.stats)
-        for name in ("K", "n_k"):
+        for name in ("K", "n_k", "b"):
             check_same(name, getattr(state, name), getattr(again, name))
         for name in self.fam.kept or ():
             if not (self.augmentation and name == self.augmentation.learned):

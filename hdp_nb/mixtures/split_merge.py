@@ -487,9 +487,10 @@ DP = Process(_no_offset, _log_split, _no_weight, _no_weight)
 
 def _process(base):
     "The prior of a sampler's components; the group of every row, and how many there are."
-    if hasattr(base, "process"):
-        return base.process, base.groups.group, len(base.groups.offsets) - 1
-    return DP, np.zeros(len(base.data), np.int64), 1
+    process = getattr(base, "process", DP)
+    if hasattr(base, "groups"):
+        return process, base.groups.group, len(base.groups.offsets) - 1
+    return process, np.zeros(len(base.data), np.int64), 1
 
 # %% ../../nbs/03_mixtures/04_split_merge.ipynb #73778f5b
 class DPSplitMerge(SplitMerge):

@@ -21,11 +21,13 @@ from ..corpora.corpus import Corpus
 from ..mcmc.priors import Gamma, as_concentration
 from ..mixtures.dp import DPMixtureSampler
 from ..mixtures.hdp import HDPMixtureSampler
+from ..mixtures.known_groups import KnownGroupsSampler
 from ..mixtures.likelihood import Likelihood
 from ..mixtures.split_merge import MixtureMoves
 from .base import Callback, Concentration, PathLike, Seed
 from .consensus import Components, central_interval
-from .mixture_models import LABELLED_BY, MixtureModel
+from .known_rows import Alarm, alarm_of_rows
+from .mixture_models import LABELLED_BY, MixtureModel, log_odds_of_new
 from .parameters import estimator
 from ..moves.schedule import Moves
 from ..utils.checks import check_rows, label_array, plain_table
@@ -157,6 +159,9 @@ class HDPMixture(TransformerMixin, MixtureModel):
         median.
     gamma : float > 0 or prior
         Concentration of the global weights: larger values give more clusters.
+    known : dict, fitted HDPMixture, Known, or None
+        Clusters that are known, as in `DPMixture`. The weight of `Known(table, strength, weight)`
+        is in the weights that groups share (notebook 03_mixtures/19_known_groups).
     init : "opposite", None or int
         The start of the chains, as in `DPMixture`.
     moves : "auto", int or Moves
@@ -172,8 +177,8 @@ class HDPMixture(TransformerMixin, MixtureModel):
         Clusters of the rows, 0 the largest, in the kept sample whose clustering is closest to the
         others on average (variation of information).
     n_components_ : int
-        How many clusters that sample has. The posterior of their number is in
-        `trace_["n_components"]`.
+        How many clusters that sample has without `fleeting_` ones. The posterior of their number is
+        in `trace_["n_components"]`.
     components_ : dict of arrays
         Posterior means of the parameters of these clusters, by name.
     groups_ : array of str or of int, shape (n_groups,), or None
@@ -200,8 +205,19 @@ class HDPMixture(TransformerMixin, MixtureModel):
     {sample_chain_, behind_}
     data_ : array
         The rows of the fit, which predictions need.
+    known_ : int array, shape (n_components_,)
+        Number of the known cluster that each cluster is, -1 for new ones.
+    known_names_ : list of str
+        The names of the known clusters.
+    told_ : dict of arrays, shape (len(known_names_), ...)
+        What was told of their parameters, by the names of `components_`.
     parts_ : int array, or None
-        After `merge` or `drop`, the cluster that each component of that sample is part of, or -1.
+        The cluster that each component of that sample is part of, or -1: after `merge` or `drop`,
+        or where some are fleeting.
+    fleeting_ : int
+        How many components of that sample are not shown: they have less than 1% of the rows, and
+        half of the samples or more do without them (notebook 10_models/25_components). Their rows
+        go to the other clusters.
     categories_ : dict of arrays
         The texts of every column that has such, in the order of their numbers, by its name.
     {vocabulary_, n_features_in_}
@@ -232,6 +248,7 @@ class HDPMixture(TransformerMixin, MixtureModel):
         prior: Any = None,
         alpha: Concentration = Gamma(1, 1),
         gamma: Concentration = Gamma(1, 1),
+        known: Any = None,
         moves: int | str | Moves = "auto",
         init: Any = "opposite",
         n_iter: int | str = 1000,
@@ -246,6 +263,7 @@ class HDPMixture(TransformerMixin, MixtureModel):
         self.prior = prior
         self.alpha = alpha
         self.gamma = gamma
+        self.known = known
         self.moves = moves
         self.init = init
         self.n_iter = n_iter
@@ -337,8 +355,10 @@ class HDPMixture(TransformerMixin, MixtureModel):
         (alpha, alpha_prior), (gamma, gamma_prior) = (
             as_concentration(name, getattr(self, name)) for name in ("alpha", "gamma")
         )
-        given = self.row_groups_, alpha, gamma, alpha_prior, gamma_prior
-        return HDPMixtureSampler(fam, self.data_, prior, *given)
+        given = self.data_, prior, self.row_groups_, alpha, gamma, alpha_prior, gamma_prior
+        if self.known is None:
+            return HDPMixtureSampler(fam, *given)
+        return KnownGroupsSampler(fam, *given, told=self._told(fam, prior))
 
     def _state(self, sampler: Any, i: int) -> tuple[Any, Any]:
         "The sampler and the state of a kept sample."
@@ -450,6 +470,79 @@ class HDPMixture(TransformerMixin, MixtureModel):
         array([0, 1])
         """
         return self.predict_proba(X, groups)[:, :-1].argmax(axis=1)
+
+    def novelty(self, X: Any, groups: Any = None) -> np.ndarray:
+        """Return the log odds, for every row, that it is in no cluster of the fit.
+
+        Those of the last column of `predict_proba`, over 20 of the kept samples. They are large
+        where the prior says more of a row than every cluster does, which a narrow one never does.
+
+        Parameters
+        ----------
+        X : array, shape (n, n_columns), or a list with such an array for each group
+        groups : one label per row, optional
+            As in `predict_proba`.
+
+        Returns
+        -------
+        float array, shape (n,)
+            Natural logarithms.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPMixture
+        >>> X = np.random.default_rng(0).normal(0, 1, (60, 2))
+        >>> model = HDPMixture("normal", n_iter=60, n_chains=1, random_state=0)
+        >>> model.fit(X, groups=30 * [0, 1]).novelty([[0, 1], [9, 9]], [0, 1]) > 0
+        array([False,  True])
+        """
+        return self._over_rows(log_odds_of_new, *self._numbered(X, groups), LABELLED_BY)
+
+    def alarm(
+        self,
+        X: Any,
+        held_out: Any,
+        groups: Any = None,
+        held_out_groups: Any = None,
+        rate: float = 0.01,
+    ) -> Alarm:
+        """Find rows that are in no cluster of the fit, with few false alarms.
+
+        The threshold of `novelty` is chosen on normal rows that were not in the fit, by split
+        conformal prediction (notebook 10_models/31_known_rows, KV2).
+
+        Parameters
+        ----------
+        X : array, shape (n, n_columns), or a list with such an array for each group
+        held_out : array, shape (n_held_out, n_columns), or a list of such arrays
+            Normal rows, 1 / rate of them or more.
+        groups, held_out_groups : one label per row, optional
+            As in `predict_proba`.
+        rate : float in (0, 1)
+            Share of normal rows that may have an alarm.
+
+        Returns
+        -------
+        Alarm
+
+        Raises
+        ------
+        ValueError
+            There are too few rows for this rate.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from hdp_nb import HDPMixture
+        >>> rng = np.random.default_rng(0)
+        >>> model = HDPMixture("normal", n_iter=60, n_chains=1, random_state=0)
+        >>> X, held_out = rng.normal(0, 1, (60, 2)), rng.normal(0, 1, (99, 2))
+        >>> model.fit(X, groups=30 * [0, 1]).alarm([[0, 1], [9, 9]], held_out).steps
+        array([False,  True])
+        """
+        normal = self.novelty(held_out, held_out_groups)
+        return alarm_of_rows(self.novelty(X, groups), normal, rate)
 
     def score_samples(self, X: Any, groups: Any = None) -> np.ndarray:
         """Return the log predictive density of every row, averaged over the kept samples.

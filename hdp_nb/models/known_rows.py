@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['read_known', 'plain_components', 'hellinger', 'KnownView', 'Alarm',
-           'largest_in_stretches', 'conformal_threshold', 'raise_alarm', 'KnownStates']
+           'largest_in_stretches', 'conformal_threshold', 'raise_alarm', 'alarm_of_rows',
+           'KnownStates']
 
 # %% ../../nbs/10_models/31_known_rows.ipynb #b30a0003
 import math
@@ -398,6 +399,36 @@ def raise_alarm(scores: np.ndarray, lengths: Any, threshold: float, rate: float,
         edges = np.flatnonzero(np.diff(np.concatenate([[0], steps[first:end], [0]]).astype(int)))
         runs += [[s, a, b] for a, b in edges.reshape(-1, 2).tolist()]
     return Alarm(steps, np.array(runs, int).reshape(-1, 3), threshold, rate, n)
+
+
+def alarm_of_rows(scores: np.ndarray, normal: np.ndarray, rate: float) -> Alarm:
+    """Find rows above the threshold that normal ones give.
+
+    Parameters
+    ----------
+    scores : float array, shape (N,)
+    normal : float array, shape (n,)
+        Scores of normal rows that were not in the fit.
+    rate : float in (0, 1)
+
+    Returns
+    -------
+    Alarm
+
+    Raises
+    ------
+    ValueError
+        There are too few normal rows for such a rate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hdp_nb.models.known_rows import alarm_of_rows
+    >>> alarm_of_rows(np.array([0.0, 7.0]), np.arange(1.0, 6.0), 0.2).steps
+    array([False,  True])
+    """
+    threshold = conformal_threshold(normal, rate)
+    return raise_alarm(scores, np.ones(len(scores), int), threshold, float(rate), len(normal))
 
 # %% ../../nbs/10_models/31_known_rows.ipynb #b30a0018
 class KnownStates(KnownView):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_COMPARED', 'LEAST_ROWS', 'LogWeights', 'LABELLED_BY', 'MANY_ROWS',
-           'hyperparameters', 'MixtureModel', 'DPMixture']
+           'hyperparameters', 'log_odds_of_new', 'MixtureModel', 'DPMixture']
 
 # %% ../../nbs/10_models/05_mixture_models.ipynb #7a5620bc
 import math
@@ -29,7 +29,7 @@ from ..mcmc.convergence import begin_apart
 from ..mcmc.priors import ConcentrationPrior, Gamma, as_concentration
 from ..mixtures.augmented import AugmentedSampler
 from ..mixtures.dp import DPMixtureSampler, point_partition
-from ..mixtures.known import KnownMixtureSampler, tell_components
+from ..mixtures.known import KnownMixtureSampler, ToldRows, tell_components
 from ..mixtures.likelihood import Likelihood, draw_parameters, make_dirichlet_prior
 from ..mixtures.product import as_likelihood, columns_of, label_of
 from ..mixtures.row_blocks import ROWS
@@ -39,7 +39,7 @@ from .base import Callback, Concentration, PathLike, SampledModel, Seed
 from .columns import as_mapped, read_columns
 from .components import component_covariances, component_means, unite_parameters
 from .consensus import Components, draws_a_sample, group_table
-from .known_rows import Alarm, KnownView, conformal_threshold, raise_alarm, read_known
+from .known_rows import Alarm, KnownView, alarm_of_rows, read_known
 from .left_out import MOST_ROWS, draw_folds, log_rows
 from .parameters import estimator
 from ..moves.schedule import Moves, as_moves
@@ -122,8 +122,18 @@ def _stacked(values: list) -> np.ndarray:
     return np.array([np.pad(value, (0, most[0] - len(value))) for value in values])
 
 # %% ../../nbs/10_models/05_mixture_models.ipynb #8f20b0a1
-def _log_odds_of_new(log_weights: LogWeights) -> np.ndarray:
-    "Of every row the log odds of a new component, by the mean of the samples' probabilities."
+def log_odds_of_new(log_weights: LogWeights) -> np.ndarray:
+    """Compute the log odds of a new component, by the mean of the samples' probabilities.
+
+    Parameters
+    ----------
+    log_weights : iterator
+        Of each sample its labels, and the logarithms of the weights of n rows, shape (n, K + 1).
+
+    Returns
+    -------
+    float array, shape (n,)
+    """
     new, seen = [], []
     for _, log_w in log_weights:
         total = logsumexp(log_w, axis=1)
@@ -167,6 +177,11 @@ class MixtureModel(KnownView, ClusterMixin, SampledModel):
     def _make_sampler(self, fam: Likelihood, prior: Any) -> DPMixtureSampler:
         "The sampler over the rows of the fit."
         raise NotImplementedError
+
+    def _told(self, fam: Likelihood, prior: Any) -> ToldRows:
+        "What is known of clusters."
+        table, strength, weight = read_known(self.known, self, self.data_.shape[0])
+        return tell_components(fam, prior, table, strength, weight)
 
     def _moved(self, sampler: DPMixtureSampler, kind: Any) -> Any:
         "A sampler with the moves that are asked for, of a kind, and draws of latent variables."
@@ -758,8 +773,7 @@ class DPMixture(MixtureModel):
         alpha = as_concentration("alpha", self.alpha)
         if self.known is None:
             return DPMixtureSampler(fam, self.data_, prior, *alpha)
-        table, strength, weight = read_known(self.known, self, self.data_.shape[0])
-        told = tell_components(fam, prior, table, strength, weight)
+        told = self._told(fam, prior)
         return KnownMixtureSampler(fam, self.data_, prior, *alpha, told=told)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
@@ -838,7 +852,7 @@ class DPMixture(MixtureModel):
         array([False,  True])
         """
         check_is_fitted(self)
-        return self._over_rows(_log_odds_of_new, self._rows(X), most=LABELLED_BY)
+        return self._over_rows(log_odds_of_new, self._rows(X), most=LABELLED_BY)
 
     def alarm(self, X: ArrayLike, held_out: ArrayLike, rate: float = 0.01) -> Alarm:
         """Find rows that are in no cluster of the fit, with few false alarms.
@@ -873,9 +887,7 @@ class DPMixture(MixtureModel):
         >>> model.fit(X).alarm([[0, 1], [9, 9]], held_out).steps
         array([False,  True])
         """
-        scores = self.novelty(held_out)
-        threshold, new = conformal_threshold(scores, rate), self.novelty(X)
-        return raise_alarm(new, np.ones(len(new), int), threshold, float(rate), len(scores))
+        return alarm_of_rows(self.novelty(X), self.novelty(held_out), rate)
 
     def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[Any, np.ndarray]:
         """Draw rows from the mixture that is shown.

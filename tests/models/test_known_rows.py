@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import hdp_nb
-from hdp_nb import HDPHMM, DPMixture, Known
+from hdp_nb import HDPHMM, DPMixture, HDPMixture, Known
 from hdp_nb.models.known_rows import conformal_threshold, hellinger
 
 KNOWN = {"low": {"rate": 2.0}, "high": {"rate": 30.0}, "absent": {"rate": 300.0}}
@@ -26,12 +26,13 @@ def fit(kind, known=KNOWN, seed=0, **more):
     options = dict(prior=broad, n_iter=60, n_chains=2, random_state=0, n_jobs=1) | name | more
     if kind is HDPHMM:
         options |= {"max_states": 8}
+    of_fit = {"groups": np.arange(len(x)) % 2} if kind is HDPMixture else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", hdp_nb.ConvergenceWarning)
-        return kind(known=known, **options).fit(x[:, None])
+        return kind(known=known, **options).fit(x[:, None], **of_fit)
 
 
-@pytest.fixture(scope="module", params=[HDPHMM, DPMixture])
+@pytest.fixture(scope="module", params=[HDPHMM, DPMixture, HDPMixture])
 def model(request):
     return fit(request.param)
 
@@ -78,7 +79,7 @@ def test_merged_and_dropped_ones(model):
     assert dropped.predict(rows()[0][:3, None]).max() < dropped._n_shown()
 
 
-@pytest.mark.parametrize("kind", [HDPHMM, DPMixture])
+@pytest.mark.parametrize("kind", [HDPHMM, DPMixture, HDPMixture])
 def test_next_data(kind):
     "A fitted model is known to the next one, by its names; a clone of that is not fitted to it."
     first = fit(kind)
@@ -131,7 +132,7 @@ def test_hellinger_against_an_integral():
     assert hellinger(one, other)[0, 0] == pytest.approx(exact, abs=1e-6)
 
 
-@pytest.mark.parametrize("kind", [HDPHMM, DPMixture])
+@pytest.mark.parametrize("kind", [HDPHMM, DPMixture, HDPMixture])
 @pytest.mark.parametrize(
     "known, message",
     [
@@ -162,6 +163,8 @@ def test_other_bad_input():
         fit(HDPHMM, clusters, n_iter=2)
     with pytest.raises(ValueError, match="known must be of 'categorical'.*a fit of 'poisson'"):
         DPMixture(known=clusters).fit([0, 1, 1])
+    with pytest.raises(ValueError, match="known must be a fitted HDPMixture"):
+        fit(HDPMixture, clusters, n_iter=2)
     with pytest.raises(ValueError, match="known must be None where sequences have groups"):
         HDPHMM(emission="poisson", known=KNOWN).fit(x, [45, 45], groups=[0, 1])
     with pytest.raises(ValueError, match="sampler must be 'auto' or 'collapsed' with known"):
@@ -175,3 +178,50 @@ def test_other_bad_input():
         HDPHMM(known={"a": {"probabilities": [0.5, 0.2]}}).fit([0, 1, 0])
     with pytest.raises(ValueError, match="known takes components of .*; got those of 'autoreg"):
         HDPHMM(emission="autoregression", known={"a": {"mean": 0}}).fit(np.arange(20.0))
+
+
+def test_groups_with_known_clusters():
+    "Weights of groups, of new rows, and their intervals; a fit that is continued ends the same."
+    model = fit(HDPMixture)
+    x, true = rows()
+    weights = model.group_weights_
+    assert weights.shape == (2, model.n_components_ + 1) and np.allclose(weights.sum(axis=1), 1)
+    share = (true == 0).reshape(-1, 2).mean(axis=0)
+    assert weights[:, 0] == pytest.approx(share, abs=0.1) and weights[:, 2].max() < 0.05
+    low, high = model.group_weight_interval()
+    assert ((low <= weights) & (weights <= high)).all()
+    new = model.transform(np.full((40, 1), 30), groups=40 * [7])
+    assert new[0, 1] > 0.8 and np.allclose(new.sum(), 1)
+    alarm = model.alarm([[2], [2000]], x[:, None], [0, 1], np.arange(90) % 2, rate=0.05)
+    assert alarm.steps.tolist() == [False, True]
+
+
+def test_nothing_known_has_the_same_bits():
+    x = rows()[0][:, None]
+    one, other = (
+        HDPMixture("poisson", n_iter=10, n_chains=1, random_state=0, **more).fit(x)
+        for more in ({}, {"known": None})
+    )
+    assert np.array_equal(one.labels_, other.labels_) and (one.known_ == -1).all()
+    assert np.array_equal(one.trace_["log_joint"], other.trace_["log_joint"])
+
+
+@pytest.mark.parametrize("kind", [DPMixture, HDPMixture])
+def test_resumed(kind, tmp_path):
+    "A run that is stopped and resumed from its checkpoint ends as one in one go does."
+    x = rows()[0][:, None]
+    make = lambda n: kind("poisson", known=KNOWN, n_iter=n, n_chains=1, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", hdp_nb.ConvergenceWarning)
+        whole = make(20).fit(x)
+        halfway = []
+
+        def stop(sweep, state):
+            halfway.append(sweep)
+            if sweep == 11:
+                raise KeyboardInterrupt
+
+        part = make(20).fit(x, callback=stop, checkpoint=tmp_path / "at")
+        again = make(20).fit(x, checkpoint=tmp_path / "at")
+    assert part.interrupted_ and len(halfway) < 20
+    assert np.array_equal(again.samples_["z"], whole.samples_["z"])
