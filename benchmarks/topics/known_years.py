@@ -4,14 +4,14 @@
 
 `HDP()` on the passages of the State of the Union addresses to 1980, then `continue_with` those from
 1981 on, with sweeps of their own; and two fits of all of them with other seeds. Defaults but for
-the sweeps, which keep it to minutes; what is in results/ had `--sweeps 20 --late 20`. Of the known topics: how many are still shown under their
-names and used, and their cosines with what they were; of the new ones, their words, shares and the
-cosine with the known topic that they are most like. Then shares of the years from 1981: topics of
-two fits are matched one to one by their words (cosine above 0.75, topics with 0.3% of these years
-or more in one of the fits); in how many pairs the 90% intervals of the shares overlap, or one share
-is at most twice the other, and how much of the tokens the pairs hold: for the continued fit with
-each fit of all, and for these two with each other. CPU seconds of all processes. Results go to
-results/known_years.json.
+the sweeps, which keep it to minutes; what is in results/ had `--sweeps 20 --late 20`. Of the known
+topics: how many are still shown under their names and used, and their cosines with what they were;
+of the new ones, their words, shares and the cosine with the known topic that they are most like.
+Then shares of the years from 1981: topics of two fits are matched one to one by their words (cosine
+above 0.75, topics with 0.3% of these years or more in one of the fits); in how many pairs the 90%
+intervals of the shares overlap, or one share is at most twice the other, and how much of the tokens
+the pairs hold: for the continued fit with each fit of all, and for these two with each other. CPU
+seconds of all processes. Results go to results/known_years.json.
 """
 
 import argparse
