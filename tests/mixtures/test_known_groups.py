@@ -10,8 +10,9 @@ from scipy.special import gammaln, logsumexp
 from hdp_nb.mcmc.chain import run_chain
 from hdp_nb.mcmc.exact import joint_distribution_test, partitions
 from hdp_nb.mixtures.augmented import AugmentedSampler
+from hdp_nb.mixtures.hdp import HDP_PRIOR
 from hdp_nb.mixtures.known import FIXED, tell_components
-from hdp_nb.mixtures.known_groups import KnownGroupsSampler
+from hdp_nb.mixtures.known_groups import KNOWN_GROUPS, KnownGroupsSampler
 from hdp_nb.mixtures.likelihood import poisson
 from hdp_nb.mixtures.product import as_likelihood
 from hdp_nb.mixtures.split_merge import MixtureMoves
@@ -21,10 +22,16 @@ RARE = {"rare": {"rate": 1.0}, "absent": {"rate": 40.0}}
 X, GROUP = np.array([0, 1, 7, 38]), np.array([1, 0, 0, 1])
 
 
-def sampler(x=X, group=GROUP, b=0.7, prior=None, strength=(3, np.inf)):
+class WrongMoves(KnownGroupsSampler):
+    "Splits a known one as if it were new."
+
+    process = KNOWN_GROUPS._replace(log_split=HDP_PRIOR.log_split)
+
+
+def sampler(x=X, group=GROUP, b=0.7, prior=None, kind=KnownGroupsSampler):
     own = poisson.make_prior(shape=2.0, rate=1.0)
-    told = tell_components(poisson, own, RARE, np.array(strength, float), b)
-    return KnownGroupsSampler(poisson, x, own, group, 1.2, 1.5, prior, prior, told=told)
+    told = tell_components(poisson, own, RARE, np.array([3, np.inf]), b)
+    return kind(poisson, x, own, group, 1.2, 1.5, prior, prior, told=told)
 
 
 def log_rows(s, k, told=((1.0, 3), (40.0, FIXED), (0.0, 0))):
@@ -34,7 +41,7 @@ def log_rows(s, k, told=((1.0, 3), (40.0, FIXED), (0.0, 0))):
     return total - shape * np.log1p(len(s) / rate) - s.sum() * math.log(rate + len(s))
 
 
-def log_joint(z, F=2, b=0.7, alpha=1.2, gamma=1.5):
+def log_joint(z, x=X, b=0.7, F=2, alpha=1.2, gamma=1.5):
     "log p(z, x) from the restaurants, but for a constant."
     n = np.zeros((2, max(int(z.max()) + 1, F)), int)
     np.add.at(n, (GROUP, z), 1)
@@ -45,7 +52,7 @@ def log_joint(z, F=2, b=0.7, alpha=1.2, gamma=1.5):
         one = ways[n, m].sum() + T * math.log(alpha) - gammaln(gamma + F * b + T)
         one += (gammaln(b + m_k[:F]) - gammaln(b)).sum()
         terms.append(one + (math.log(gamma) + gammaln(m_k[F:])).sum())
-    return logsumexp(terms) + sum(log_rows(X[z == k], k) for k in np.unique(z))
+    return logsumexp(terms) + sum(log_rows(x[z == k], k) for k in np.unique(z))
 
 
 def in_order(z):
@@ -53,7 +60,7 @@ def in_order(z):
     return tuple(first.setdefault(k, len(first)) for k in z)
 
 
-def posterior():
+def posterior(x, b):
     named = set()
     for z in partitions(4):
         for names in np.ndindex(*[3] * (max(z) + 1)):
@@ -62,14 +69,14 @@ def posterior():
                 new = iter(range(2, 9))
                 number = [f if f < 2 else next(new) for f in names]
                 named.add(in_order([number[k] for k in z]))
-    log_p = {z: log_joint(np.array(z)) for z in named}
+    log_p = {z: log_joint(np.array(z), x, b) for z in named}
     total = logsumexp([*log_p.values()])
     return {z: math.exp(p - total) for z, p in log_p.items()}
 
 
-def apart(moves, n=8000):
+def apart(moves, n=8000, x=X, b=0.7):
     "Total variation between draws and the exact posterior."
-    rng, seen, exact = np.random.default_rng(0), {}, posterior()
+    rng, seen, exact = np.random.default_rng(0), {}, posterior(x, b)
     state = moves.init(rng)
     for _ in range(n):
         state, _ = moves.sweep(rng, state)
@@ -84,6 +91,15 @@ def test_posterior_with_and_without_moves():
     assert apart(sampler()) < 0.03
     assert apart(MixtureMoves(sampler(), 2, tune=0)) < 0.03
     assert apart(sampler(b=3.7), 2000) > 0.3
+
+
+def test_moves_share_the_weight_of_known_ones():
+    "A known component keeps the share q of its weight with a factor q^b: moves without are told."
+    x, b, found = np.array([0, 1, 2, 3]), 3.7, {}
+    for kind in (KnownGroupsSampler, WrongMoves):
+        moves = MixtureMoves(sampler(x, b=b, kind=kind), 2, tune=0)
+        found[kind] = apart(moves, 4000, x, b)
+    assert found[KnownGroupsSampler] < 0.05 < 0.15 < found[WrongMoves]
 
 
 def test_contract():
