@@ -515,7 +515,7 @@ def as_steps(X: Any, lengths: Any, vocab: list[str] | None = None) -> tuple[Any,
     ------
     ValueError
         `lengths` of sequences that have their own, the corpus is over other words, or sequences
-        have different columns.
+        of a list have different columns, or no steps.
     """
     corpus, X = isinstance(X, Corpus), plain_table(X)
     if not corpus and not are_sequences(X):
@@ -535,4 +535,9 @@ def as_steps(X: Any, lengths: Any, vocab: list[str] | None = None) -> tuple[Any,
             "X must be a list of sequences with one shape, (n_steps,) or (n_steps, n_columns), got"
             f" {' and '.join(map(str, dict.fromkeys(part.shape for part in parts)))}"
         )
-    return np.concatenate(parts), [len(part) for part in parts]
+    if 0 in (lengths := [len(part) for part in parts]):
+        raise ValueError(
+            "X must be a list of sequences of one step or more, got none in sequence"
+            f" {lengths.index(0)}"
+        )
+    return np.concatenate(parts), lengths

@@ -1081,14 +1081,15 @@ def test_a_list_of_arrays_is_one_of_sequences():
     grouped = quick().fit([*y], groups=["a", "b", "a"])
     assert [len(z) for z in grouped.predict([*y], groups=["a", "b", "a"])] == [20, 20, 20]
     assert (quick().fit(y[0].tolist()).labels_ == quick().fit(y[0]).labels_).all()
-    uneven = check_sequences([[0, 1, 2], [2], []], None, "categorical", None)[1]
-    assert uneven.offsets.tolist() == [0, 3, 4, 4] and uneven.data.tolist() == [0, 1, 2, 2]
+    uneven = check_sequences([[0, 1, 2], [2]], None, "categorical", None)[1]
+    assert uneven.offsets.tolist() == [0, 3, 4] and uneven.data.tolist() == [0, 1, 2, 2]
 
 
 BAD = [
     (dict(X=[np.zeros((3, 2)), np.zeros(3)], emission="normal"), "sequences with one shape"),
     (dict(X=[np.zeros((3, 2, 2))], emission="normal"), "sequences with one shape"),
     (dict(X=[[0, 1, 2], [[0], 1]]), "X must be a list of sequences"),
+    (dict(X=[[0, 1, 2], [], [1, 0]]), "one step or more, got none in sequence 1"),
     (dict(X=[[0, 1], 1]), "rows beside single values; sequences are a list of arrays"),
     (dict(X=Corpus.from_docs([["a"]]), lengths=[1]), "lengths must be None where X is a Corpus"),
     (dict(X=Corpus.from_docs([["a"]]), emission="normal"), "emission is 'normal', got a Corpus"),
