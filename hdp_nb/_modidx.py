@@ -2791,6 +2791,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '/', 'doc_host': '', 'git_ur
                                                                                 'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus.Consensus.__repr__': ( '10_models/consensus.html#consensus.__repr__',
                                                                                          'hdp_nb/models/consensus.py'),
+                                         'hdp_nb.models.consensus.Consensus._with_rest': ( '10_models/consensus.html#consensus._with_rest',
+                                                                                           'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus.Consensus.chain_existence': ( '10_models/consensus.html#consensus.chain_existence',
                                                                                                 'hdp_nb/models/consensus.py'),
                                          'hdp_nb.models.consensus.Consensus.components_': ( '10_models/consensus.html#consensus.components_',

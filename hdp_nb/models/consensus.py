@@ -673,7 +673,11 @@ class Consensus(NamedTuple):
         """
         if self.documents is None:
             raise ValueError("proportions takes a consensus with documents; it has none")
-        mine = self.documents[:, : self.n_components]
+        return self._with_rest(self.documents)
+
+    def _with_rest(self, proportions: np.ndarray) -> np.ndarray:
+        "Those of the components that exist, and the rest of every document."
+        mine = proportions[:, : self.n_components]
         return np.column_stack([mine, np.maximum(1 - mine.sum(axis=1), 0)])
 
     def nearest_proportions(self) -> np.ndarray:
@@ -695,8 +699,7 @@ class Consensus(NamedTuple):
         """
         if self.documents is None or self.documents_sd is None:
             raise ValueError("nearest_proportions takes a consensus with documents; it has none")
-        mine = nearest_proportions(self.documents, self.documents_sd)[:, : self.n_components]
-        return np.column_stack([mine, np.maximum(1 - mine.sum(axis=1), 0)])
+        return self._with_rest(nearest_proportions(self.documents, self.documents_sd))
 
     def top_words(self, n: int = 10) -> list[list[str]]:
         """Return the most probable words of every component that exists.
